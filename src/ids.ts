@@ -112,5 +112,19 @@ export const transactionIdOf = ({ accountId, clientId, route, key }: KeyScope, u
 
 /** Returns a random transaction id, for transactions without an idempotency key. */
 export const newTransactionId = (): string => `tx_${randomUUID()}`
+
+/** Derives the id of the signature that an idempotency key stands for, forever: the key is never free again. */
+export const signatureIdOf = ({ accountId, clientId, route, key }: KeyScope): string =>
+  `sig_${uuidOf(`chatelaine signature\0${accountId}\0${clientId}\0${route}\0${key}`)}`
+
+/** Returns a random signature id, for signatures without an idempotency key. */
+export const newSignatureId = (): string => `sig_${randomUUID()}`
+
+/**
+ * Derives the id of the question that follows another about the same intent, so that concurrent requests ask one question.
+ * @param previous  id of the newest question about the intent; null: there is none
+ */
+export const approvalIdOf = (intentId: string, previous: string | null): string =>
+  `apr_${uuidOf(`chatelaine approval\0${intentId}\0${previous ?? ''}`)}`
 export const newRequestId = (): string => randomUUID()
 export const newSecret = (bytes = 32): string => randomBytes(bytes).toString('base64url')

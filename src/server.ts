@@ -5,6 +5,7 @@ import { accountSending } from './account/sending.ts'
 import type { App } from './app.ts'
 import { callerAtDoor, serveAccount } from './auth-link/account.ts'
 import { keepApart, serveApi } from './auth-link/serve.ts'
+import { approvals } from './approvals/routes.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
@@ -160,6 +161,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   contractWrites(server, app)
   transactions(server, app)
   transfers(server, app, { forms })
+  approvals(server, app)
   if (explored !== null)
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
   if (app.auth !== null)

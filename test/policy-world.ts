@@ -12,20 +12,26 @@ import { openKeys } from '../src/signer/keys/keys.ts'
 import { checkWitness } from '../src/signer/ledger/ledger.ts'
 import { openUnwrapped } from '../src/signer/ledger/signing-log.ts'
 import { openLog, type Logger } from '../src/log.ts'
+import type { Approval } from '../src/signer/rules/approval.ts'
 import { openMeterSeal } from '../src/signer/rules/meter-seal.ts'
 import { openMeters } from '../src/signer/rules/meters.ts'
 import { readPolicyVersion } from '../src/signer/policy/accept.ts'
 import type { Inside } from '../src/signer/verbs/pipeline.ts'
 import { sign } from '../src/signer/verbs/sign.ts'
+import { checkMessage, signMessage } from '../src/signer/verbs/sign-message.ts'
 import { signOperation } from '../src/signer/verbs/sign-operation.ts'
 import { signOuter } from '../src/signer/verbs/sign-outer.ts'
 import { DATABASE_FILE, openStore } from '../src/signer/store.ts'
 import { openUnattendedFees } from '../src/signer/rules/unattended.ts'
 import { openWitness, readWitness } from '../src/signer/ledger/witness.ts'
+import type { ApprovalClaims } from '../src/signer-wire/approval.ts'
 import type {
   Hex,
   Signed,
+  CheckedMessage,
+  SignedMessage,
   SignedOperationText,
+  SignMessageRequest,
   SignOperationRequest,
   SignOuterRequest,
   SignRequest,
@@ -35,12 +41,16 @@ import type {
 type Death = 'before-commit' | 'after-commit'
 
 type Caller = { userId: string; clientId: string }
-type Unshown<T> = Omit<T, 'accessToken'>
+type Unshown<T> = T extends unknown ? Omit<T, 'accessToken'> : never
 
 /** A signer within this process, whose clock and death a test decides. The store, the ledger, the group and the meters are the real ones. */
 export type GovernedSigner = {
   sign: (request: SignRequest, by: Caller | null) => Promise<Signed>
   signOperation: (request: Unshown<SignOperationRequest>, by: Caller) => Promise<SignedOperationText>
+  signMessage: (request: Unshown<SignMessageRequest>, by: Caller) => Promise<SignedMessage>
+  checkMessage: (request: Unshown<SignMessageRequest>, by: Caller) => Promise<CheckedMessage>
+  /** what the user approves, as a token that this signer takes */
+  approve: (userId: string, claims: ApprovalClaims) => string
   signOuter: (request: SignOuterRequest) => Promise<Signed>
   account: (userId: string) => Promise<Hex>
   /** it dies at the job after so many more; what was asked of it stays without an answer, and it is opened again */
@@ -65,7 +75,8 @@ export async function openGoverned({
   startsAt = now,
   log = openLog('signer', 'silent'),
 }: {
-  policy: string
+  /** null: only the built-in rules */
+  policy: string | null
   now: () => number
   /** wei within a day */
   topUp?: { perUser: bigint; perSponsor: bigint }
@@ -76,13 +87,14 @@ export async function openGoverned({
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-policy-'))
   const kekFile = join(folder, 'kek')
   makeKekFile(kekFile)
-  const document = readPolicyVersion(policy)
+  const document = policy === null ? null : readPolicyVersion(policy)
   let callers = new Map<string, Caller>()
+  const approvals = new Map<string, Approval>()
   let [left, how, deaths] = [Infinity, 'before-commit' as Death, 0]
   let waiting = new Set<(error: Error) => void>()
   const first = openStore(join(folder, 'store'))
   // As the signer keeps it: `verify` compares it with the ledger.
-  first.db.prepare('INSERT INTO policy (only_row, document) VALUES (1, ?)').run(policy)
+  if (policy !== null) first.db.prepare('INSERT INTO policy (only_row, document) VALUES (1, ?)').run(policy)
   let unwrapped = await unwrapDeks(first.db, openKekFile(kekFile))
   first.close()
   let { inside, close } = open()
@@ -138,7 +150,14 @@ export async function openGoverned({
       tokens: {
         check: async (token) => ({
           ...callers.get(token)!,
-          ...{ scopes: ['contracts:write'], tokenId: token, tokenHash: token, jti: null, expiresAt: Infinity },
+          ...{
+            scopes: ['contracts:write', 'messages:sign'],
+            tokenId: token,
+            tokenHash: token,
+            jti: null,
+            expiresAt: Infinity,
+            domains: ['shop.example'],
+          },
           chainId: Number(token.split(' ')[0]),
           marks: { grant: '', application: '', user: '' },
         }),
@@ -157,6 +176,7 @@ export async function openGoverned({
         signsCalibur: true,
         maxDeadlineSeconds: 3_600,
       },
+      approvals: { read: async (token) => (token === null ? null : (approvals.get(token) ?? null)) },
       withdrawals: { find: () => null },
       unattended: openUnattendedFees({ maxWei: 10n ** 20n, earlier: [], now }),
       freezes: { assertMoves() {}, isApplicationFrozen: () => false },
@@ -176,6 +196,13 @@ export async function openGoverned({
     folder: join(folder, 'store'),
     sign: (request, by) => sign(inside, by === null ? request : { ...request, ...shown(request, by) }),
     signOperation: (request, by) => signOperation(inside, { ...request, ...shown(request, by) }),
+    signMessage: (request, by) => signMessage(inside, { ...request, ...shown(request, by) }),
+    checkMessage: (request, by) => checkMessage(inside, { ...request, ...shown(request, by) }),
+    approve(userId, claims) {
+      const token = `approval ${approvals.size}`
+      approvals.set(token, { userId, claims, expiresAt: now() / 1_000 + 60, tokenHash: token, jti: token })
+      return token
+    },
     signOuter: (request) => signOuter(inside, request),
     account: async (userId) => (await createAccount(inside, { userId })).address,
     dieAfter: (jobs, death) => void ([left, how] = [jobs, death]),

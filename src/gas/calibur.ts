@@ -36,12 +36,19 @@ const COUNT_BYTES = 8
 /** Computes the 32 bytes that the account signs. */
 export function caliburDigest(operation: GasOperation, id: Buffer): Buffer {
   const { chainId, account, dispatcher, calls, deadline } = operation
-  // The salt of the domain is the address of the code, below twelve bytes that only the account itself could set.
-  const salt = padded(GAS_PAIRS.calibur.delegate)
-  const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account), salt]))
+  const domain = caliburDomain(chainId, account)
   const batch = keccak(Buffer.concat([BATCH_TYPE, hashCalls(calls), word(1)]))
   const fields = [batch, caliburNonce(operation, id), ROOT_KEY, padded(dispatcher), word(deadline)]
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([SIGNED_TYPE, ...fields]))]))
+}
+
+/**
+ * Computes the domain separator of an account. Its salt is the address of the code, below twelve bytes that only the account itself
+ * could set.
+ */
+export function caliburDomain(chainId: number, account: Buffer): Buffer {
+  const salt = padded(GAS_PAIRS.calibur.delegate)
+  return keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account), salt]))
 }
 
 /** Returns a nonce of Calibur whose key no other operation has, with counter 0. */

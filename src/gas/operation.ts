@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { keccak } from '../keccak.ts'
 import { delegateNameOf } from './addresses.ts'
-import { caliburDigest, caliburExecuteData } from './calibur.ts'
+import { caliburDigest, caliburDomain, caliburExecuteData } from './calibur.ts'
 import {
   CALL,
   hashCalls,
@@ -29,10 +29,20 @@ const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)
 export function operationDigest(operation: GasOperation): Buffer {
   const { chainId, account, dispatcher, calls, gasLimit, deadline } = checked(operation)
   if (delegateNameOf(dispatcher) === 'calibur') return caliburDigest(operation, idOf(operation))
-  const domain = keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
+  const domain = delegateDomain(chainId, account)
   const message = [padded(dispatcher), idOf(operation), hashCalls(calls), word(gasLimit), word(deadline)]
   return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domain, keccak(Buffer.concat([OPERATION_TYPE, ...message]))]))
 }
+
+/** Computes the domain separator of an account that runs contracts/Delegate.sol. Source: EIP-712 */
+const delegateDomain = (chainId: number, account: Buffer): Buffer =>
+  keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account)]))
+
+/** Computes the domain separators of an account, one for each delegate whose operations it can sign. */
+export const operationDomains = (chainId: number, account: Buffer): Buffer[] => [
+  delegateDomain(chainId, account),
+  caliburDomain(chainId, account),
+]
 
 /** Returns the 32 bytes of the id: space and sequence. */
 const idOf = ({ space, sequence }: Pick<GasOperation, 'space' | 'sequence'>): Buffer =>

@@ -7,7 +7,7 @@ import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
 import type { Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
-import { quotasIn, textsIn, type Quota } from '../store/column-values.ts'
+import { areTexts, quotasIn, textsIn, type Quota } from '../store/column-values.ts'
 import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 
@@ -27,6 +27,8 @@ export type Caller = {
   expiresAt: number
   /** the access token itself, for the signer, which verifies it again; never logged */
   token: string
+  /** hosts for which the token may sign in with its account (ERC-4361); absent: none */
+  domains?: readonly string[]
   /** thumbprint of the key that each request must prove (RFC 9449); absent: a bearer token */
   jkt?: string
 }
@@ -260,7 +262,7 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
       { cause },
     )
   })
-  const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp, cnf } = payload
+  const { client_id: clientId, chain_id: chainId, gid: grantId, scope, sub, jti, exp, cnf, domains } = payload
   if (typeof clientId !== 'string' || typeof chainId !== 'number')
     throw new AppError('invalid_token', 'The access token lacks a claim. Nothing was done. Get a new access token.')
   if (!state.applications.has(clientId)) await readAllowed(app, state, [clientId])
@@ -271,6 +273,7 @@ async function readToken(app: App, state: BearerState, token: string): Promise<R
     tokenId: jti!,
     expiresAt: exp!,
     token,
+    ...(areTexts(domains) ? { domains } : {}),
     ...(cnf === undefined ? {} : { jkt: thumbprintOf(cnf) }),
   }
   // The token of an application itself (RFC 9068 §2.2). It has no grant; each such token is revoked separately.

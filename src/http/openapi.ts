@@ -25,6 +25,7 @@ const TAGS = {
   Contracts: 'Reads and writes of any contract',
   Transfers: 'Transfers of native currency and tokens to people, even before they have signed in',
   Transactions: 'Sending transactions, and their state',
+  Signatures: 'Messages and typed data that the user signs, and the approvals that they need',
   Operator: 'Applications, networks and accounts of this installation, for its operators',
 }
 

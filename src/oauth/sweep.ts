@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { deleteOldApprovals } from '../approvals/sweep.ts'
 import type { RootDb } from '../store/db.ts'
 
 /** maximum number of rows that one statement deletes */
@@ -7,8 +8,8 @@ const BATCH = 2_000
 const KEEP_SECONDS = 3_600
 
 /**
- * Deletes expired rows: records of the authorization server, visits to providers, and revocations whose last access
- * token has expired. Safe on any number of replicas at once.
+ * Deletes expired rows: records of the authorization server, visits to providers, revocations whose last access
+ * token has expired, and old questions to users. Safe on any number of replicas at once.
  * @returns how many rows it deleted, at most one batch per table
  */
 export async function sweep(db: RootDb): Promise<number> {
@@ -24,5 +25,6 @@ export async function sweep(db: RootDb): Promise<number> {
       db,
     ),
   ]
-  return results.reduce((sum, { numAffectedRows }) => sum + Number(numAffectedRows ?? 0n), 0)
+  const approvals = await deleteOldApprovals(db, BATCH)
+  return results.reduce((sum, { numAffectedRows }) => sum + Number(numAffectedRows ?? 0n), Number(approvals))
 }

@@ -11,6 +11,7 @@ import { randomBytes } from 'node:crypto'
 import { ConfigError } from '../config.ts'
 import { openLog, type Logger } from '../log.ts'
 import { anchorOf, assertAnchored } from './tokens/anchor.ts'
+import { openApprovals } from './rules/approval.ts'
 import { openBulk } from './export/bulk.ts'
 import { attest } from './verbs/attest.ts'
 import { openBeside } from './beside.ts'
@@ -44,6 +45,7 @@ import { openRotation } from './keys/rotation.ts'
 import { ofApi, ofAuth } from './sockets.ts'
 import { readSettings, type SignerConfig } from './settings.ts'
 import { check, sign } from './verbs/sign.ts'
+import { checkMessage, signMessage } from './verbs/sign-message.ts'
 import { checkOperation, operationsHealth, signOperation } from './verbs/sign-operation.ts'
 import { cancelOuter } from './verbs/cancel-outer.ts'
 import { signOuter } from './verbs/sign-outer.ts'
@@ -184,6 +186,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
   const inside: Inside = {
     keys,
     tokens,
+    approvals: openApprovals({ keys: tokenKeys, issuer, now }),
     withdrawals,
     ledger,
     group,
@@ -220,6 +223,8 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     check: (request) => check(inside, request),
     signOperation: (request) => signOperation(inside, request),
     checkOperation: (request) => checkOperation(inside, request),
+    signMessage: (request) => signMessage(inside, request),
+    checkMessage: (request) => checkMessage(inside, request),
     signOuter: (request) => signOuter(inside, request),
     cancelOuter: (request) => cancelOuter(inside, request),
     recall: (request) => recall(ledger, request),

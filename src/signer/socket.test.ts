@@ -33,6 +33,8 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     check: () => ({}),
     signOperation: () => ({}),
     checkOperation: () => ({}),
+    signMessage: () => ({}),
+    checkMessage: () => ({}),
     signOuter: () => ({}),
     cancelOuter: () => ({}),
     recallSince: () => ({}),

@@ -53,7 +53,7 @@ const SCHEMA = `
     seq INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('account', 'send', 'replace', 'cancel', 'restore', 'export-request',
-      'export-cancel', 'export', 'operation', 'authorization')),
+      'export-cancel', 'export', 'operation', 'authorization', 'message')),
     user_id TEXT NOT NULL,
     address BLOB NOT NULL,
     chain_id INTEGER,
@@ -80,13 +80,16 @@ const SCHEMA = `
     CHECK (kind <> 'restore' OR raw IS NOT NULL),
     CHECK (kind NOT IN ('operation', 'authorization') OR (chain_id > 0 AND (nonce IS NULL) = (kind = 'operation')
       AND intent_id IS NOT NULL AND client_id IS NOT NULL AND token_id IS NOT NULL
-      AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL))
+      AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL)),
+    CHECK (kind <> 'message' OR (chain_id > 0 AND nonce IS NULL AND intent_id IS NOT NULL AND client_id IS NOT NULL
+      AND token_id IS NOT NULL AND evidence IS NOT NULL AND length(raw) > 66 AND length(hash) = 32 AND effect = hash))
   ) STRICT;
   -- A nonce has its first transaction or its authorization once, and an id its operation, whatever the code above believes.
   -- One index finds a nonce and holds that: pages of indexes are most of what a commit writes.
   CREATE UNIQUE INDEX ledger_nonce ON ledger (address, chain_id, nonce, iif(kind IN ('send', 'authorization'), 0, seq))
     WHERE nonce IS NOT NULL;
   CREATE UNIQUE INDEX ledger_operation ON ledger (effect, chain_id) WHERE kind = 'operation';
+  CREATE UNIQUE INDEX ledger_message ON ledger (intent_id) WHERE kind = 'message';
   CREATE INDEX ledger_intent ON ledger (intent_id) WHERE intent_id IS NOT NULL;
   -- One account per user, also after the row of its key is gone.
   CREATE UNIQUE INDEX ledger_account ON ledger (user_id) WHERE kind = 'account';

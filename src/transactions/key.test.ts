@@ -5,7 +5,7 @@ import { age as ageRows } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { AppError } from '../errors.ts'
 import { transactionIdOf } from '../ids.ts'
-import { readIdempotencyKey } from './key.ts'
+import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { readTransaction } from './read/read.ts'
 import { waitUntilMined } from './read/wait.ts'
 

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
+import { keyReused } from '../http/idempotency-key.ts'
 import { transactionIdOf, type Hex, type KeyScope } from '../ids.ts'
 import { toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
@@ -15,29 +16,6 @@ import { type Clock } from '../clock.ts'
  * earlier response, so nothing may be signed for it.
  */
 export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer; isTold?: boolean | undefined }
-
-/**
- * Returns the idempotency key of a request; undefined if there is none.
- * @param headers  `Idempotency-Key` and `X-Idempotency-Key`; if both are present, they must be equal
- * @throws idempotency_key_invalid
- */
-export function readIdempotencyKey(headers: Record<string, string | string[] | undefined>): string | undefined {
-  const [plain, prefixed] = [headers['idempotency-key'], headers['x-idempotency-key']]
-  const key = plain ?? prefixed
-  if (key === undefined) return undefined
-  if (prefixed !== undefined && prefixed !== key)
-    throw invalidKey('`Idempotency-Key` and `X-Idempotency-Key` differ. Nothing was sent. Send one key.')
-  if (typeof key !== 'string' || !/^[\x20-\x7e]{1,255}$/.test(key))
-    throw invalidKey(
-      'An idempotency key must be 1 to 255 printable ASCII characters. Nothing was sent. Correct the key.',
-    )
-  return key
-}
-
-const invalidKey = (detail: string): AppError =>
-  new AppError('idempotency_key_invalid', detail, {
-    errors: [{ parameter: 'Idempotency-Key', code: 'invalid', detail }],
-  })
 
 export type SendOptions = {
   /** the caller's key, its route and the SHA-256 of the request */
@@ -213,12 +191,6 @@ const ageOf = (table: 't' | 'o', { wall }: Clock) => {
     sql<boolean>`${row}.updated_at < now() - interval '2 seconds'`.as('is_idle'),
   ] as const
 }
-
-const keyReused = (): AppError =>
-  new AppError(
-    'idempotency_key_reused',
-    'This idempotency key was used with a different request. This request had no effect. Use a new key for each new write.',
-  )
 
 /** Returns the error for a key whose request is in progress elsewhere. */
 export const inFlight = (): AppError =>

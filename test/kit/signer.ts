@@ -4,11 +4,18 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { exportJWK, generateKeyPair, SignJWT } from 'jose'
+import { exportJWK, generateKeyPair, SignJWT, type CryptoKey } from 'jose'
 import { exportTokens } from '../export-tokens.ts'
 import { AppError } from '../../src/errors.ts'
 import { connectSigner, SignerRefused, type Signer } from '../../src/signer-wire/client.ts'
-import { REVOCATIONS_TYPE, type Hex, type RevocationList, type SignRequest } from '../../src/signer-wire/wire.ts'
+import { APPROVAL_TOKEN_TYPE, type ApprovalClaims } from '../../src/signer-wire/approval.ts'
+import {
+  EXPORT_AUDIENCE,
+  REVOCATIONS_TYPE,
+  type Hex,
+  type RevocationList,
+  type SignRequest,
+} from '../../src/signer-wire/wire.ts'
 
 /** The real signer program on a folder of its own, and an authorization server reduced to its key. For tests and the bench. */
 export type Place = {
@@ -17,12 +24,24 @@ export type Place = {
   token: (userId: string, claims?: Record<string, unknown>) => Promise<string>
   /** for one step of an export */
   exportToken: (userId: string, purpose: 'ask' | 'take', claims?: Record<string, unknown>) => Promise<string>
+  /** of one request, as the authorization server makes it once the user has approved */
+  approval: (userId: string, claims: ApprovalClaims, bent?: BentApproval) => Promise<string>
   /** a list of what is revoked, or a part of one, as the authorization server signs it */
   revocations: (
     list: { secondsAgo?: number; entries: string[] } & Partial<RevocationList>,
     header?: Record<string, string>,
   ) => Promise<string>
   clear: () => void
+}
+
+/** Parts of an approval token that a test makes wrong. */
+export type BentApproval = {
+  typ?: string
+  audience?: string
+  seconds?: number
+  secondsAgo?: number
+  key?: CryptoKey
+  issuer?: string
 }
 
 export const CHAIN_ID = 31_337
@@ -65,6 +84,18 @@ export async function makePlace(): Promise<Place> {
         .sign(privateKey),
     exportToken: (userId, purpose, claims = {}) =>
       exportTokens({ key: privateKey, issuer: ISSUER })(userId, purpose, { claims }),
+    approval(userId, claims, bent = {}) {
+      const { typ = APPROVAL_TOKEN_TYPE, audience = EXPORT_AUDIENCE, seconds = 60, secondsAgo = 0, key = privateKey, issuer = ISSUER } = bent // prettier-ignore
+      const at = Math.floor(Date.now() / 1_000) - secondsAgo
+      return new SignJWT({ jti: randomUUID(), ...claims })
+        .setProtectedHeader({ alg: 'ES256', typ, kid: 'first' })
+        .setIssuer(issuer)
+        .setAudience(audience)
+        .setSubject(userId)
+        .setIssuedAt(at)
+        .setExpirationTime(at + seconds)
+        .sign(key)
+    },
     revocations: ({ secondsAgo = 0, ...claims }, changes = {}) =>
       new SignJWT({ jti: randomUUID(), part: 0, parts: 1, ...claims, iat: Date.now() / 1_000 - secondsAgo })
         .setProtectedHeader({ alg: 'ES256', typ: REVOCATIONS_TYPE, kid: 'first', ...changes })

@@ -154,9 +154,9 @@ function subscribe(
   }
 }
 
-type Message = { id?: unknown; result?: unknown; method?: unknown; params?: { result?: { number?: unknown } } }
+type NodeMessage = { id?: unknown; result?: unknown; method?: unknown; params?: { result?: { number?: unknown } } }
 
-function readMessage(data: RawData): Message | null {
+function readMessage(data: RawData): NodeMessage | null {
   try {
     const message: unknown = JSON.parse((data as Buffer).toString('utf8'))
     return typeof message === 'object' && message !== null ? message : null

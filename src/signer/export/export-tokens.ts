@@ -66,6 +66,7 @@ export function openExportTokens({
         clientId: caller.evidence.client_id,
         scopes: [],
         chainId: null,
+        domains: [],
         expiresAt: exp,
         tokenId: caller.jti,
         tokenHash: caller.evidence.token_sha256,

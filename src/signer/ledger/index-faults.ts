@@ -10,6 +10,7 @@ import type { DatabaseSync } from 'node:sqlite'
 const INDEXES: Record<string, { columns: string[]; holds: string }> = {
   ledger_nonce: { columns: ['address', 'chain_id', 'nonce'], holds: 'nonce IS NOT NULL' },
   ledger_operation: { columns: ['effect', 'chain_id'], holds: `kind = 'operation'` },
+  ledger_message: { columns: ['intent_id'], holds: `kind = 'message'` },
   ledger_intent: { columns: ['intent_id'], holds: 'intent_id IS NOT NULL' },
   ledger_account: { columns: ['user_id'], holds: `kind = 'account'` },
   ledger_restore: { columns: [], holds: `kind = 'restore'` },

@@ -8,6 +8,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { assertMac, type Macs } from './macs.ts'
 import type { Overruled } from './heads.ts'
 import { hiddenRecord } from './index-faults.ts'
+import { openMessages, type MessageLedger } from './message-ledger.ts'
 import { openOperations, type OperationLedger } from './operation-ledger.ts'
 import {
   COLUMNS,
@@ -42,6 +43,7 @@ export type Ledger = {
    */
   attempts: (slot: LedgerSlot) => LedgerAttempt[]
   operations: OperationLedger
+  messages: MessageLedger
   /** true if the intent was signed under another chain, address or nonce */
   isElsewhere: (intentId: string, slot: LedgerSlot) => boolean
   lane: (slot: LedgerSlot) => { lowest: number; highest: number } | null
@@ -155,6 +157,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
       return rows.map(readHeld)
     },
     operations,
+    messages: openMessages(db),
     isElsewhere: (intentId, { address, chainId, nonce }) =>
       elsewhere.get(intentId, address, chainId, nonce) !== undefined,
     lane({ address, chainId }) {

@@ -34,8 +34,8 @@ type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
 /** The ledger's operations and authorizations, and the sponsor transactions that include them. */
 export type OperationLedger = {
-  /** the operation of an intent; `isTransaction`: true if the intent is a transaction instead */
-  ofIntent: (intentId: string) => { operation: HeldOperation | null; isTransaction: boolean }
+  /** the operation of an intent; `isOther`: true if something else was signed under the intent */
+  ofIntent: (intentId: string) => { operation: HeldOperation | null; isOther: boolean }
   /** @param id  space and sequence, 32 bytes */
   ofId: (chainId: number, id: Buffer) => CarriedOperation | null
   delegationAt: (nonce: AccountNonce) => HeldDelegation | null
@@ -82,7 +82,7 @@ export function openOperations(db: DatabaseSync): OperationLedger {
       const operation = rows.find(({ kind }) => kind === 'operation')
       return {
         operation: readOne(operation, readOperationRow),
-        isTransaction: rows.length > 0 && operation === undefined,
+        isOther: rows.length > 0 && operation === undefined,
       }
     },
     ofId: (chainId, id) => readOne(ofId.get(chainId, id), readCarried),

@@ -11,6 +11,9 @@ type ExportKind = 'export-request' | 'export-cancel' | 'export'
 /** What an account signs for sponsors to send (operation-ledger.ts); an authorization uses a nonce of the account. */
 type OperationKind = 'operation' | 'authorization'
 
+/** A signed message or typed data (message-ledger.ts); it uses no nonce. */
+type MessageKind = 'message'
+
 /** The rule in the records of sponsor transactions that include operations, and of their cancellations. */
 export const OUTER = 'sponsored-operations'
 
@@ -18,7 +21,7 @@ export const OUTER = 'sponsored-operations'
 export type LedgerRow = {
   seq: number
   at: number
-  kind: 'account' | 'restore' | ExportKind | SignRequest['kind'] | OperationKind
+  kind: 'account' | 'restore' | ExportKind | SignRequest['kind'] | OperationKind | MessageKind
   user_id: string
   address: Uint8Array
   chain_id: number | null
@@ -96,13 +99,16 @@ export type SignedRecord = { rule: string } & (
       /** record numbers of the operations that its nonce is the first to include */
       carries?: readonly number[] | undefined
     }
-  | { kind: OperationKind; signed: SignedForSponsors }
+  | { kind: OperationKind | MessageKind; signed: SignedContent }
 )
 
-/** An operation, whose `effect` is its id, or an authorization, whose `effect` is the address of the code; `hash` is the signed digest. */
-type SignedForSponsors = {
+/**
+ * What is signed besides transactions; `hash` is the signed digest. `effect` of an operation is its id, of an authorization the
+ * address of the code, and of a message the digest.
+ */
+type SignedContent = {
   chainId: number
-  /** null for an operation */
+  /** null for an operation or a message */
   nonce: number | null
   intentId: string
   effect: Buffer

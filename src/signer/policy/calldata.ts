@@ -1,6 +1,9 @@
 import { readHead, readSignature, type FunctionShape, type HeadValue } from './signature.ts'
 
-/** The classes of a call, as rules name them. A call can have several: an unlimited approval is also an approval. */
+/**
+ * The classes of what is judged, as rules name them. A call can have several: an unlimited approval is also an approval. A message
+ * has MESSAGE, those of the calls with the same effect, and for some kinds of messages one of its own (`effect.ts`).
+ */
 export const CALL_CLASSES = [
   'NATIVE',
   'CALL',
@@ -10,6 +13,14 @@ export const CALL_CLASSES = [
   'APPROVE_ALL',
   'REVOKE',
   'UNREADABLE_CALL',
+  'MESSAGE',
+  'LOGIN',
+  'TEXT',
+  'ORDER',
+  'VOTE',
+  'POWER',
+  'OTHER_MESSAGE',
+  'OPAQUE',
 ] as const
 export type CallClass = (typeof CALL_CLASSES)[number]
 

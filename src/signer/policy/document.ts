@@ -8,7 +8,7 @@
 import { canonicalAmountIn, isAddress } from '../../digits.ts'
 import { keccak } from '../../keccak.ts'
 import { CALL_CLASSES, type CallClass } from './calldata.ts'
-import { PolicyInvalid, readUniqueJson } from './json.ts'
+import { PolicyInvalid, readPolicyJson } from './json.ts'
 import { isOneWord, readSignature } from './signature.ts'
 
 /** A parsed policy: a set of rules in any order. Addresses are 40 lower-case hexadecimal digits. */
@@ -31,12 +31,12 @@ type PolicyFreeze = {
 export type PolicyRule = { name: string; match: RuleMatch } & (
   | { effect: 'deny' }
   | { effect: 'allow' }
-  /** `tier`: who has to agree; `above`: only for more than these amounts, for everything if empty */
-  | { effect: 'require'; tier: 'passkey'; above: readonly RuleAmount[] }
+  /** `tier`: the user's approval of exactly this; `above`: only for more than these amounts, for everything if empty */
+  | { effect: 'require'; tier: 'approval'; above: readonly RuleAmount[] }
   | { effect: 'limit'; per: readonly MeterScope[]; limits: readonly RuleAmount[] }
 )
 
-/** The transactions that a rule applies to; null: any. */
+/** The transactions and messages that a rule applies to; null: any. */
 export type RuleMatch = {
   chains: ReadonlySet<number> | null
   to: ReadonlySet<string> | null
@@ -44,6 +44,10 @@ export type RuleMatch = {
   /** selectors, 8 hexadecimal digits */
   functions: ReadonlySet<string> | null
   class: ReadonlySet<CallClass> | null
+  /** hosts of sign-in messages */
+  domains: ReadonlySet<string> | null
+  /** `encodeType` of typed data */
+  types: ReadonlySet<string> | null
   clients: ReadonlySet<string> | null
   users: ReadonlySet<string> | null
   /** words of the calldata's head, by their index; `spare`: the bits of the word that its type leaves zero */
@@ -105,6 +109,12 @@ export const RESERVED_RULES = new Set([
   'sponsored-off',
   'sponsored-per-user',
   'sponsored-per-sponsor',
+  'message-login',
+  'message-payment',
+  'message-allowance',
+  'message-approval',
+  'message-not-listed',
+  'message-own-account',
 ])
 
 /**
@@ -113,7 +123,7 @@ export const RESERVED_RULES = new Set([
  */
 export function readPolicy(text: string): PolicyDocument {
   if (Buffer.byteLength(text) > MAX_POLICY_BYTES) throw new PolicyInvalid('', `it is over ${MAX_POLICY_BYTES} bytes`)
-  const fields = readObject(readUniqueJson(text), '', ['version', 'freeze', 'tokens', 'rules'])
+  const fields = readObject(readPolicyJson(text), '', ['version', 'freeze', 'tokens', 'rules'])
   const rules = readList(fields.rules, 'rules', MAX_RULES).map((rule, index) => readRule(rule, `rules[${index}]`))
   const names = new Map<string, number>()
   for (const [index, { name }] of rules.entries()) {
@@ -164,7 +174,7 @@ function readTokens(value: unknown): PolicyDocument['tokens'] {
   )
 }
 
-const MATCHERS = ['chains', 'to', 'recipients', 'functions', 'class', 'clients', 'users', 'args']
+const MATCHERS = ['chains', 'to', 'recipients', 'functions', 'class', 'domains', 'types', 'clients', 'users', 'args']
 const AMOUNTS = ['native', 'fees', 'tokens']
 
 function readRule(value: unknown, path: string): PolicyRule {
@@ -178,15 +188,18 @@ function readRule(value: unknown, path: string): PolicyRule {
   if (effect === 'deny') return { ...rule, effect }
   if (effect === 'allow') return { ...rule, effect }
   if (effect === 'require') {
-    if (fields.tier !== 'passkey') throw new PolicyInvalid(`${path}.tier`, 'expected passkey')
+    if (fields.tier !== 'approval') throw new PolicyInvalid(`${path}.tier`, tierFault(fields.tier))
     const [timed] = amounts.filter(({ period }) => period !== null)
     if (timed !== undefined) throw new PolicyInvalid(path, 'require takes amounts with perCall alone')
-    return { ...rule, effect: 'require', tier: 'passkey', above: amounts }
+    return { ...rule, effect: 'require', tier: 'approval', above: amounts }
   }
   if (amounts.length === 0) throw new PolicyInvalid(path, 'a limit needs native, fees, tokens or count')
   const per = readSet(fields.per, `${path}.per`, readScope) ?? new Set()
   return { ...rule, effect: 'limit', per: SCOPES.filter((scope) => per.has(scope)), limits: amounts }
 }
+
+const tierFault = (tier: unknown): string =>
+  tier === 'passkey' ? 'passkey is not available: the user approves on a page, so write approval' : 'expected approval'
 
 export const SCOPES = ['user', 'client', 'chainId'] as const satisfies MeterScope[]
 
@@ -211,6 +224,8 @@ function readMatch(fields: Record<string, unknown>, path: string): RuleMatch {
     recipients: list('recipients', readPolicyAddress),
     functions: list('functions', readFunction),
     class: list('class', readClass),
+    domains: list('domains', readDomain),
+    types: list('types', readType),
     clients: list('clients', readClient),
     users: list('users', readUser),
     args: readArgs(fields, path),
@@ -222,6 +237,22 @@ function readClass(value: unknown, path: string): CallClass {
   if (found === undefined) throw new PolicyInvalid(path, `expected one of ${CALL_CLASSES.join(', ')}`)
   return found
 }
+
+/** Reads a host as it is in a sign-in message, with its port if it has one. */
+function readDomain(value: unknown, path: string): string {
+  if (typeof value !== 'string' || !/^[a-z0-9.-]{1,253}(?::[1-9]\d{0,4})?$/.test(value))
+    throw new PolicyInvalid(path, 'expected a host in lower case, such as app.example or app.example:8443')
+  return value
+}
+
+/** Reads a type as EIP-712 encodes it: the primary type, then those that it refers to in order of their names. */
+function readType(value: unknown, path: string): string {
+  if (typeof value !== 'string' || value.length > 4_096 || !TYPE.test(value))
+    throw new PolicyInvalid(path, 'expected an encoded type (EIP-712), such as Permit(address owner,address spender)')
+  return value
+}
+
+const TYPE = /^(?:[A-Za-z_$][\w$]*\((?:[A-Za-z_$][\w$]*(?:\[\d*\])* [A-Za-z_$][\w$]*(?:,(?!\)))?)*\))+$/
 
 function readFunction(value: unknown, path: string): string {
   const text = typeof value === 'string' ? value : ''

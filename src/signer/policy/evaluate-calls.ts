@@ -1,8 +1,19 @@
 import type { PolicyDocument } from './document.ts'
 import { evaluate, type LimitRoom, type MeterCharge, type PolicyQuestion, type PolicyRefusal, type ReadMeter } from './evaluate.ts' // prettier-ignore
 
-/** `rules`: the rules that allow the calls, each once. */
-type AllowedCalls = { allowed: true; rules: string[]; charges: MeterCharge[]; room: LimitRoom[] }
+/**
+ * - `rules`: the rules that allow the calls, each once.
+ * - `isNamed`: these rules name the classes or the type of every call.
+ * - `requires`: the first rule that demands the user's approval; null if none does.
+ */
+export type AllowedCalls = {
+  allowed: true
+  rules: string[]
+  isNamed: boolean
+  requires: string | null
+  charges: MeterCharge[]
+  room: LimitRoom[]
+}
 
 /**
  * Evaluates calls that are executed together or not at all. Each is evaluated as a write of its own, after the earlier calls have
@@ -21,10 +32,13 @@ export function evaluateCalls(
     const found = read(meter, period)
     return { ...found, used: found.used + (charges.get(meter)?.amount ?? 0n) }
   }
+  let [isNamed, requires] = [true, null as string | null]
   for (const question of questions) {
     const answer = evaluate(policy, question, readAfter)
     if (!answer.allowed) return answer
     rules.add(answer.rule!)
+    isNamed &&= answer.isNamed
+    requires ??= answer.requires
     for (const charge of answer.charges) {
       const before = charges.get(charge.meter)?.amount ?? 0n
       charges.set(charge.meter, { ...charge, amount: before + charge.amount })
@@ -35,5 +49,12 @@ export function evaluateCalls(
       if (!room.has(key)) room.set(key, each)
     }
   }
-  return { allowed: true, rules: [...rules], charges: [...charges.values()], room: [...room.values()] }
+  return {
+    allowed: true,
+    rules: [...rules],
+    isNamed,
+    requires,
+    charges: [...charges.values()],
+    room: [...room.values()],
+  }
 }

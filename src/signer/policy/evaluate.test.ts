@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi, toFunctionSelector } from 'viem'
+import type { JudgedCall } from './calldata.ts'
+import { effectOf } from './effect.ts'
 import { readPolicy } from './document.ts'
 import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './evaluate.ts'
 import { readSignature } from './signature.ts'
@@ -17,14 +19,14 @@ const abi = parseAbi([
 ])
 const encode = (functionName: string, args: unknown[]) => encodeFunctionData({ abi, functionName, args } as never)
 
-const ask = (changes: Partial<PolicyQuestion['call']> & { encoded?: string } = {}, more: Partial<PolicyQuestion> = {}): PolicyQuestion => ({
-  call: { chainId: 1, from: bytes(FROM), to: bytes(BOB), value: 0n, data: bytes(changes.encoded ?? '0x'), ...changes },
+const ask = ({ encoded = '0x', ...changes }: Partial<JudgedCall> & { encoded?: string } = {}, more: Partial<PolicyQuestion> = {}): PolicyQuestion => ({
+  effect: effectOf({ chainId: 1, from: bytes(FROM), to: bytes(BOB), value: 0n, data: bytes(encoded), ...changes }),
   feeWei: 100n,
   userId: ALICE,
   clientId: 'shop',
   ...more,
 }) // prettier-ignore
-const token = (functionName: string, args: unknown[], changes: Partial<PolicyQuestion['call']> = {}) =>
+const token = (functionName: string, args: unknown[], changes: Partial<JudgedCall> = {}) =>
   ask({ to: bytes(TOKEN), encoded: encode(functionName, args), ...changes })
 
 const REST = { name: 'rest', effect: 'allow' }

@@ -1,10 +1,11 @@
-import { effectOfCall, isKnown, PERMIT2_APPROVE, type CallEffect, type JudgedCall } from './calldata.ts'
+import { PERMIT2_APPROVE } from './calldata.ts'
 import type { PolicyDocument, PolicyRule, RuleAmount, RuleMatch } from './document.ts'
+import type { Effect } from './effect.ts'
 import { headWord } from './signature.ts'
 
 /** The input of an evaluation. */
 export type PolicyQuestion = {
-  call: JudgedCall
+  effect: Effect
   /** wei: maximum cost of the transaction besides its value */
   feeWei: bigint
   userId: string
@@ -28,8 +29,20 @@ export type PolicyAnswer = PolicyConsent | PolicyRefusal
  *   rejections.
  */
 export type PolicyRefusal = { allowed: false; rule: string; reason: string; told?: string; resetsAt?: number | null }
-/** `rule`: the rule that allows it; null if only limits were evaluated */
-type PolicyConsent = { allowed: true; rule: string | null; charges: MeterCharge[]; room: LimitRoom[] }
+/**
+ * A consent.
+ * - `rule`: the rule that allows it; null if only limits were evaluated.
+ * - `isNamed`: that rule names its classes or its type.
+ * - `requires`: the rule that demands the user's approval; null if none does.
+ */
+type PolicyConsent = {
+  allowed: true
+  rule: string | null
+  isNamed: boolean
+  requires: string | null
+  charges: MeterCharge[]
+  room: LimitRoom[]
+}
 
 /** Reads what a meter holds now. `isFull`: it counts as full, whatever it holds. */
 export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null; isFull?: boolean }
@@ -40,18 +53,17 @@ export type ReadMeter = (meter: string, period: number) => { used: bigint; reset
  * charges nothing.
  */
 export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read: ReadMeter): PolicyAnswer {
-  const effect = effectOfCall(question.call)
-  const applying = policy.rules.filter((rule) => matches(rule, question, effect))
+  const applying = policy.rules.filter((rule) => matches(rule, question))
   const denied = applying.find((rule) => rule.effect === 'deny')
-  if (denied !== undefined) return { allowed: false, rule: denied.name, reason: 'it denies such transactions' }
-  const limited = holdLimits(applying, question, (limit) => measure(limit, question, effect), read)
+  if (denied !== undefined) return { allowed: false, rule: denied.name, reason: 'it is a deny rule' }
+  const limited = holdLimits(applying, question, (limit) => measure(limit, question), read)
   if ('reason' in limited) return limited
-  for (const rule of applying)
-    if (rule.effect === 'require' && isAbove(rule.above, question, effect))
-      return { allowed: false, rule: rule.name, reason: `it requires a ${rule.tier}, and the signer cannot ask for one yet` } // prettier-ignore
-  const allowing = applying.find((rule) => rule.effect === 'allow')
-  if (allowing === undefined) return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }
-  return { allowed: true, rule: allowing.name, ...limited }
+  const allowing = applying.filter((rule) => rule.effect === 'allow')
+  if (allowing.length === 0) return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }
+  const requiring = applying.find((rule) => rule.effect === 'require' && isAbove(rule.above, question))
+  const naming = allowing.find(isNaming)
+  const { name } = naming ?? allowing[0]!
+  return { allowed: true, rule: name, isNamed: naming !== undefined, requires: requiring?.name ?? null, ...limited }
 }
 
 /**
@@ -75,8 +87,13 @@ export function evaluateCancel(
     },
     read,
   )
-  return 'reason' in limited ? limited : { allowed: true, rule: null, ...limited }
+  return 'reason' in limited ? limited : { ...ONLY_LIMITS, ...limited }
 }
+
+const ONLY_LIMITS = { allowed: true, rule: null, isNamed: false, requires: null } as const
+
+/** Tells whether an allowing rule that matches names what it allows: it lists every class, or the type of a message. */
+const isNaming = ({ match }: PolicyRule): boolean => match.class !== null || match.types !== null
 
 /**
  * Evaluates a fee bump by the user. The effect was decided with the nonce's first signature, so only limits on fees apply. They are
@@ -89,27 +106,26 @@ export function evaluateFees(
   dearerBy: bigint,
   read: ReadMeter,
 ): PolicyAnswer {
-  const effect = effectOfCall(question.call)
-  const applying = policy.rules.filter((rule) => rule.effect === 'limit' && matches(rule, question, effect))
+  const applying = policy.rules.filter((rule) => rule.effect === 'limit' && matches(rule, question))
   const limited = holdLimits(
     applying,
     question,
     ({ of }) => (of === 'fees' ? { call: question.feeWei, charged: dearerBy } : null),
     read,
   )
-  return 'reason' in limited ? limited : { allowed: true, rule: null, ...limited }
+  return 'reason' in limited ? limited : { ...ONLY_LIMITS, ...limited }
 }
 
 /**
  * The amounts of one transaction: `call` counts against `perCall`, `charged` against the period. `unreadable`: the arguments of a
- * known function are malformed. `unknown`: the function is not known.
+ * known function are malformed. `unknown`: the function is not known, or what a message moves.
  */
 type Measured = { call: bigint; charged: bigint } | 'unreadable' | 'unknown'
 
 /** Checks the limits of rules. @param measured  null: the limit does not concern this transaction */
 function holdLimits(
   rules: readonly PolicyRule[],
-  { userId, clientId, call: { chainId, data } }: PolicyQuestion,
+  { userId, clientId, effect: { chainId, selector } }: PolicyQuestion,
   measured: (limit: RuleAmount) => Measured | null,
   read: ReadMeter,
 ): { charges: MeterCharge[]; room: LimitRoom[] } | PolicyRefusal {
@@ -136,7 +152,9 @@ function holdLimits(
       if (found === 'unreadable') return refuse(': the amount in the calldata is unreadable')
       if (found === 'unknown')
         return refuse(
-          `.functions does not list 0x${data.toString('hex', 0, 4)}, so the amount that this function moves is unknown`,
+          selector === null
+            ? ': the amount that this message moves is unknown'
+            : `.functions does not list 0x${selector}, so the amount that this function moves is unknown`,
         )
       const { call, charged } = found
       if (limit.perCall !== null && call > limit.perCall) return refuse(`.perCall is ${limit.perCall}, needed ${call}`)
@@ -182,28 +200,27 @@ export function holdPeriod(
   return { charge: { meter, amount: charged, limit: amount, period }, room }
 }
 
-function measure(limit: RuleAmount, { call, feeWei }: PolicyQuestion, effect: CallEffect): Measured | null {
-  // prettier-ignore
-  if (limit.of === 'native') return both(call.value)
+function measure(limit: RuleAmount, { effect, feeWei }: PolicyQuestion): Measured | null {
+  if (limit.of === 'native') return both(effect.value)
   if (limit.of === 'fees') return both(feeWei)
   if (limit.of === 'count') return both(1n)
-  if (limit.chainId !== call.chainId) return null
+  if (limit.chainId !== effect.chainId) return null
   // Malformed calldata may still be an approval, because old contracts read missing bytes as zeros.
   if (effect.recipients === null)
-    return limit.tokenAddress === call.to.toString('hex') || effect.selector === PERMIT2_APPROVE ? 'unreadable' : null
+    return effect.to.includes(limit.tokenAddress!) || effect.selector === PERMIT2_APPROVE ? 'unreadable' : null
   if (effect.token?.address === limit.tokenAddress) return both(effect.token.amount)
   const { selector } = effect
-  if (limit.tokenAddress !== call.to.toString('hex') || selector === null || isKnown(selector)) return null
-  return limit.functions?.has(selector) === true ? null : 'unknown'
+  if (limit.tokenAddress !== effect.uncounted) return null
+  return selector !== null && limit.functions?.has(selector) === true ? null : 'unknown'
 }
 
 const both = (amount: bigint) => ({ call: amount, charged: amount })
 
 /** Tells whether a transaction exceeds any of these amounts; true if there are none. */
-function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effect: CallEffect): boolean {
+function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion): boolean {
   if (amounts.length === 0) return true
   return amounts.some((amount) => {
-    const found = measure(amount, question, effect)
+    const found = measure(amount, question)
     return typeof found === 'string' || (found !== null && found.call > amount.perCall!)
   })
 }
@@ -212,29 +229,31 @@ function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion, effec
  * Tells whether a rule applies to a transaction. A restricting rule applies as soon as any part matches or is unknown. An allowing
  * rule applies only if all parts match, so that a listed part never allows an unlisted one.
  */
-function matches(rule: PolicyRule, question: PolicyQuestion, effect: CallEffect): boolean {
+function matches(rule: PolicyRule, question: PolicyQuestion): boolean {
   const { match } = rule
-  const { call } = question
+  const { effect } = question
   const isAll = rule.effect === 'allow'
   const fits = <T>(wanted: ReadonlySet<T> | null, found: readonly T[] | null): boolean => {
     if (wanted === null) return true
     if (found === null) return !isAll
-    return isAll ? found.every((each) => wanted.has(each)) : found.some((each) => wanted.has(each))
+    return isAll ? found.length > 0 && found.every((each) => wanted.has(each)) : found.some((each) => wanted.has(each))
   }
   return (
     isForCaller(rule, question) &&
-    (match.to?.has(call.to.toString('hex')) ?? true) &&
+    fits(match.to, effect.to) &&
     (match.functions === null || (effect.selector !== null && match.functions.has(effect.selector))) &&
     // Unreadable calldata may be of any class; to allow it, a rule must name UNREADABLE_CALL.
     fits(match.class, isAll || effect.recipients !== null ? effect.classes : null) &&
     fits(match.recipients, effect.recipients) &&
-    match.args.every((arg) => fitsArgument(arg, call.data, isAll))
+    fits(match.domains, effect.domains) &&
+    fits(match.types, effect.types) &&
+    match.args.every((arg) => fitsArgument(arg, effect.data, isAll))
   )
 }
 
 /** Tells whether a rule applies to this user, application and network, whatever the transaction does. */
-const isForCaller = ({ match }: PolicyRule, { call, userId, clientId }: PolicyQuestion): boolean =>
-  (match.chains?.has(call.chainId) ?? true) &&
+const isForCaller = ({ match }: PolicyRule, { effect, userId, clientId }: PolicyQuestion): boolean =>
+  (match.chains?.has(effect.chainId) ?? true) &&
   (match.users?.has(userId) ?? true) &&
   (match.clients?.has(clientId) ?? true)
 

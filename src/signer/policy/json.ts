@@ -1,3 +1,5 @@
+import { JsonInvalid, readUniqueJson } from '../../unique-json.ts'
+
 /** A policy file that cannot be used; the text names the place in the file and is for the operator. */
 export class PolicyInvalid extends Error {
   constructor(path: string, problem: string) {
@@ -6,38 +8,11 @@ export class PolicyInvalid extends Error {
   }
 }
 
-/**
- * Parses JSON in which every name is unique per object. Of two `effect` fields in a rule, a reader sees the first and a parser uses
- * the last.
- * @throws PolicyInvalid
- */
-export function readUniqueJson(text: string): unknown {
-  let value: unknown
+/** Parses the JSON of a policy file. @throws PolicyInvalid */
+export function readPolicyJson(text: string): unknown {
   try {
-    value = JSON.parse(text)
-  } catch (cause) {
-    // The message repeats part of its input, which may be another file by mistake, such as a private key.
-    const [place] = /(?:line \d+ column|position) \d+/.exec((cause as Error).message) ?? ['']
-    throw new PolicyInvalid('', `it is not JSON${place === '' ? '' : ` (${place})`}`)
+    return readUniqueJson(text)
+  } catch (error) {
+    throw error instanceof JsonInvalid ? new PolicyInvalid('', error.message) : error
   }
-  const twice = findTwice(text)
-  if (twice !== null) throw new PolicyInvalid('', `the name ${twice} is used twice in one object`)
-  return value
-}
-
-/** Finds the first name that an object of a valid JSON text contains twice. */
-function findTwice(text: string): string | null {
-  const names: (Set<string> | null)[] = []
-  for (const [token, quoted, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {
-    if (token === '{') names.push(new Set())
-    else if (token === '[') names.push(null)
-    else if (token === '}' || token === ']') names.pop()
-    else if (colon !== undefined) {
-      const name = JSON.parse(quoted!) as string
-      const known = names.at(-1)!
-      if (known!.has(name)) return JSON.stringify(name)
-      known!.add(name)
-    }
-  }
-  return null
 }

@@ -1,6 +1,6 @@
 import { createHash, createPrivateKey, createPublicKey, sign, verify, type KeyObject } from 'node:crypto'
 import { jwkThumbprint } from '../../jwk-thumbprint.ts'
-import { PolicyInvalid, readUniqueJson } from './json.ts'
+import { PolicyInvalid, readPolicyJson } from './json.ts'
 
 /** A public key that policies may be signed with; no other members are stored. */
 export type PolicyKey = { kty: 'OKP'; crv: 'Ed25519'; x: string }
@@ -49,7 +49,7 @@ export function addSignature(text: string, privateKey: Record<string, unknown>):
 
 /** Tells whether a file is a JWS rather than a document; it does not tell whether either is valid. */
 export function isSigned(text: string): boolean {
-  const value = readUniqueJson(text)
+  const value = readPolicyJson(text)
   return typeof value === 'object' && value !== null && 'payload' in value && 'signatures' in value
 }
 
@@ -94,7 +94,7 @@ function headerOf(text: string): { kid: string } | null {
 }
 
 function readSigned(text: string): SignedPolicy {
-  const value = readUniqueJson(text) as Partial<Record<keyof SignedPolicy, unknown>> | null
+  const value = readPolicyJson(text) as Partial<Record<keyof SignedPolicy, unknown>> | null
   const { payload, signatures, ...rest } = value ?? {}
   if (
     typeof payload !== 'string' ||

@@ -9,6 +9,7 @@ import {
   type PolicyQuestion,
   type ReadMeter,
 } from '../policy/evaluate.ts'
+import { effectOf } from '../policy/effect.ts'
 import { evaluateCalls } from '../policy/evaluate-calls.ts'
 import { charge, usedIn, type MeterWindow } from '../policy/window.ts'
 import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
@@ -70,9 +71,9 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
         dearest.set(nonce, before + dearerBy)
         chargeAll(at, answer.charges)
       }
-      const { userId, clientId, call } = question
+      const { userId, clientId, effect } = question
       const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
-      yield { seq, at, userId, clientId, chainId: call.chainId, refusal }
+      yield { seq, at, userId, clientId, chainId: effect.chainId, refusal }
     }
   } finally {
     db.close()
@@ -103,7 +104,7 @@ function questionsOf(row: LedgerRow): PolicyQuestion[] {
   const from = Buffer.from(row.address)
   const { calls } = readHeldOperation(readOperationRow(row))
   return calls.map((call) => ({
-    call: { chainId: row.chain_id!, from, ...call },
+    effect: effectOf({ chainId: row.chain_id!, from, ...call }),
     feeWei: 0n,
     userId: row.user_id,
     clientId: row.client_id!,
@@ -113,7 +114,7 @@ function questionsOf(row: LedgerRow): PolicyQuestion[] {
 /** Returns the rejection by the policy's freezes, if any. @param raised  the application whose write is replaced; null if none is */
 function frozen(
   { freeze }: PolicyDocument,
-  { userId, clientId, call: { chainId } }: PolicyQuestion,
+  { userId, clientId, effect: { chainId } }: PolicyQuestion,
   raised: string | null,
 ): Extract<PolicyAnswer, { allowed: false }> | null {
   const { users, clients, chains, everything } = freeze
@@ -133,13 +134,13 @@ function frozen(
 function questionOf(row: LedgerRow): PolicyQuestion {
   const tx = parseTransaction(`0x${Buffer.from(row.raw!).toString('hex')}`)
   return {
-    call: {
+    effect: effectOf({
       chainId: row.chain_id!,
       from: Buffer.from(row.address),
       to: Buffer.from(tx.to!.slice(2), 'hex'),
       value: tx.value ?? 0n,
       data: Buffer.from((tx.data ?? '0x').slice(2), 'hex'),
-    },
+    }),
     feeWei: BigInt(row.gas!) * BigInt(row.max_fee!),
     userId: row.user_id,
     clientId: row.client_id!,

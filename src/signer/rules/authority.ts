@@ -5,6 +5,7 @@
  * Does not own: the language of a policy (`signer/policy/document.ts`), whether a token is genuine (`signer/tokens/tokens.ts`).
  */
 
+import type { MessageEvidence } from '../ledger/message-ledger.ts'
 import type { TokenCaller } from '../tokens/caller.ts'
 import { askGas, gasOf } from './gas-limits.ts'
 import { askPolicy, NO_POLICY, type NextAttempt, type Limiting, type PolicyVerdict } from './limits.ts'
@@ -22,9 +23,12 @@ export type Authority = {
   caller: TokenCaller | null
   /** true: after a restore, sign only once the server has sent a list of freezes, because the restored store may lack one */
   waitsForList: boolean
-  /** the evidence to record, as JSON */
-  evidence: (rule: string) => string | null
+  /** the evidence to record, as JSON; `besides`: what was shown with the token, and what the content is */
+  evidence: (rule: string, besides?: EvidenceBesides) => string | null
 }
+
+/** Evidence besides the token: the class of a message, the host of a sign-in, and the approval that was shown and needed. */
+export type EvidenceBesides = Partial<MessageEvidence> & { approval_sha256?: string; approval_jti?: string }
 
 export type TransactionAuthority = Authority & {
   /** true: a token or grant was shown for this transaction, or for every operation in it, so it may be the first of its nonce */
@@ -101,30 +105,29 @@ export const authorities = {
 }
 
 /** Formats the evidence of a signature as JSON with these keys in this order. */
-function evidenceOf(caller: TokenCaller | null): (rule: string) => string {
-  return (rule) =>
+function evidenceOf(caller: TokenCaller | null): (rule: string, besides?: EvidenceBesides) => string {
+  return (rule, besides = {}) =>
     JSON.stringify({
       token_sha256: caller?.tokenHash ?? null,
       jti: caller?.jti ?? null,
       client_id: caller?.clientId ?? null,
       rule,
+      ...besides,
     })
 }
 
-const WRITE_SCOPE = 'contracts:write'
+export const WRITE_SCOPE = 'contracts:write'
 
 /**
  * Checks the token's own limits: scope, chain and user.
  * @param userId  null: the caller checks the user
  * @throws insufficient_scope, forbidden_user
  */
-export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: number; userId: string | null }): void {
-  if (!caller.scopes.includes(WRITE_SCOPE)) {
-    throw new Refusal(
-      'insufficient_scope',
-      `The access token does not have the scope ${WRITE_SCOPE}. Nothing was signed. Request the permission at sign-in.`,
-    )
-  }
+export function authorise(
+  caller: TokenCaller,
+  { chainId, userId, scope = WRITE_SCOPE }: { chainId: number; userId: string | null; scope?: string },
+): void {
+  assertScope(caller, scope)
   if (caller.chainId !== chainId) {
     throw new Refusal(
       'insufficient_scope',
@@ -137,4 +140,13 @@ export function authorise(caller: TokenCaller, { chainId, userId }: { chainId: n
       'The access token is for another user. Nothing was signed. Use an access token of that user.',
     )
   }
+}
+
+/** Checks that the token has a scope. @throws insufficient_scope */
+export function assertScope({ scopes }: TokenCaller, scope: string): void {
+  if (scopes.includes(scope)) return
+  throw new Refusal(
+    'insufficient_scope',
+    `The access token does not have the scope ${scope}. Nothing was signed. Request the permission at sign-in.`,
+  )
 }

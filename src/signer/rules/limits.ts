@@ -1,7 +1,9 @@
+import type { Classified } from '../../messages/classify.ts'
 import type { TokenCaller } from '../tokens/caller.ts'
 import type { SignedAttempt } from './judge.ts'
 import type { DatedCharge, Meters } from './meters.ts'
 import type { GasOperation } from '../../gas/operation.ts'
+import { effectOf, effectsOfMessage } from '../policy/effect.ts'
 import { evaluateCalls } from '../policy/evaluate-calls.ts'
 import type { PolicyVersion } from '../policy/accept.ts'
 import {
@@ -42,9 +44,11 @@ export type PolicyVerdict = {
   policy: string | null
   charges: DatedCharge[]
   limits: LimitLeft[]
+  /** the rule that demands the user's approval; null if none does */
+  requires: string | null
 }
 
-export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [] }
+export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [], requires: null }
 
 /**
  * Checks an attempt with a token against the operator's policy. Attempts without a token have limits of their own
@@ -67,7 +71,7 @@ export function askPolicy(
   if (inForce === null) return NO_POLICY
   const question = {
     // The built-in rule no-contract-creation has already rejected a missing `to`.
-    call: { chainId: tx.chainId, from: tx.from, to: tx.to!, value: tx.value, data: tx.data },
+    effect: effectOf({ chainId: tx.chainId, from: tx.from, to: tx.to!, value: tx.value, data: tx.data }),
     feeWei: tx.gas * feePair(tx.fees).max,
     userId: account.userId,
     clientId: caller.clientId,
@@ -100,27 +104,57 @@ export function askPolicyOfCalls(
 ): PolicyVerdict {
   const inForce = policy.current()
   if (inForce === null) return NO_POLICY
-  const questions = calls.map((call) => ({ call: { chainId, from, ...call }, feeWei: 0n, userId, clientId }))
+  const questions = calls.map((call) => ({
+    effect: effectOf({ chainId, from, ...call }),
+    feeWei: 0n,
+    userId,
+    clientId,
+  }))
   const answer = evaluateCalls(inForce.document, questions, meters.at(at, from.toString('hex')))
   if (!answer.allowed) throw rejected(answer)
   return verdictOf(inForce, meters, answer.rules.join(', '), answer)
+}
+
+/**
+ * Checks a message against the operator's policy. Each call with the same effect is judged as a call of an operation is, and charged
+ * in full when the message is signed.
+ * @returns  `isNamed`: rules of the policy allow the message by its classes or its type
+ * @throws policy_denied
+ */
+export function askPolicyOfMessage(
+  { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
+  message: Classified,
+  { from, caller, at }: { from: Buffer; caller: TokenCaller & { chainId: number }; at: number },
+): PolicyVerdict & { isNamed: boolean } {
+  const inForce = policy.current()
+  if (inForce === null) return { ...NO_POLICY, isNamed: false }
+  const { userId, clientId, chainId } = caller
+  const effects = effectsOfMessage(message, { chainId, from })
+  const questions = effects.map((effect) => ({ effect, feeWei: 0n, userId, clientId }))
+  const answer = evaluateCalls(inForce.document, questions, meters.at(at, from.toString('hex')))
+  if (!answer.allowed) throw rejected(answer, 'message')
+  return { ...verdictOf(inForce, meters, answer.rules.join(', '), answer), isNamed: answer.isNamed }
 }
 
 const verdictOf = (
   { document, hash }: PolicyVersion,
   meters: Meters,
   rule: string | null,
-  { charges, room }: { charges: MeterCharge[]; room: LimitRoom[] },
+  { charges, room, requires }: { charges: MeterCharge[]; room: LimitRoom[]; requires: string | null },
 ): PolicyVerdict => ({
   ...(rule === null ? {} : { rule }),
   policy: `${document.version} ${hash}`,
   charges: meters.dated(charges),
   limits: room.map(toLimitLeft),
+  requires,
 })
 
 /** Creates the refusal that the caller sees. */
-export const rejected = ({ rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>): Refusal =>
-  new Refusal('policy_denied', `The rule ${rule} rejects this transaction: ${told}. Nothing was signed.`, {
+export const rejected = (
+  { rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>,
+  what: 'transaction' | 'message' = 'transaction',
+): Refusal =>
+  new Refusal('policy_denied', `The rule ${rule} rejects this ${what}: ${told}. Nothing was signed.`, {
     rule,
     ...(resetsAt === undefined ? {} : { resetsAt: toTime(resetsAt) }),
   })

@@ -26,7 +26,7 @@ const MUTANTS: SourceMutant[] = [
   ['one key counts as often as it signed', 'policy/jws.ts', 'signers: [...signers]', 'signers: signatures.map(() => "")', 'policy/accept'], // prettier-ignore
   ['an older policy is taken', 'policy/accept.ts', 'if (version < now) throw', 'if (version < 0) throw', 'policy/accept'], // prettier-ignore
   ['one key lifts a freeze', 'policy/accept.ts', 'isWithin(a.users, b.users) &&', '', 'policy/accept'],
-  ['the second of two names counts', 'policy/json.ts', 'if (known!.has(name)) return', 'if (known!.size < 0) return', 'policy/document'], // prettier-ignore
+  ['the second of two names counts', '../unique-json.ts', 'if (known!.has(name)) return', 'if (known!.size < 0) return', 'policy/document'], // prettier-ignore
   [
     'a charge is forgotten',
     'verbs/pipeline.ts',

@@ -35,11 +35,11 @@ export type PolicyLimits = {
 export type Decision = { allowed: boolean; rule: string }
 
 /** Returns the rule that allows. @throws policy_denied */
-export function pass({ allowed, rule }: Decision): string {
+export function pass({ allowed, rule }: Decision, what: 'transaction' | 'message' = 'transaction'): string {
   if (!allowed)
     throw new Refusal(
       'policy_denied',
-      `The rule ${rule} rejects this transaction. Nothing was signed. Change the transaction, or ask the operator to change the rule.`,
+      `The rule ${rule} rejects this ${what}. Nothing was signed. Change the ${what}, or ask the operator to change the rule.`,
       { rule },
     )
   return rule

@@ -8,7 +8,7 @@ const MUTANTS: SourceMutant[] = [
   ['calls after the first are not looked at by the built-in rules', 'verbs/sign-operation.ts', 'decide({ ...call, chainId, from', 'decide({ ...call, chainId: 1, from', 'verbs/operations', 'own live token'], // prettier-ignore
   ['there is a network of all', 'verbs/operation-request.ts', "chainId: readInteger('chainId', fields.chainId, 1),\n      account", "chainId: readInteger('chainId', fields.chainId, 0),\n      account", 'verbs/operations', 'not exactly one'], // prettier-ignore
   ['an intent has several operations', 'verbs/sign-operation.ts', 'held.chainId !== chainId || !held.digest.equals(digest)', 'held.chainId !== chainId', 'verbs/operations', 'an intent has one'], // prettier-ignore
-  ['an intent of a transaction is an operation’s, too', 'verbs/sign-operation.ts', 'if (isTransaction) throw', 'if (isTransaction && at < 0) throw', 'verbs/operations', 'an intent has one'], // prettier-ignore
+  ['an intent of a transaction is an operation’s, too', 'verbs/sign-operation.ts', 'if (isOther) throw', 'if (isOther && at < 0) throw', 'verbs/operations', 'an intent has one'], // prettier-ignore
   ['an intent of an operation is a transaction’s, too', 'ledger/ledger.ts', 'chain_id = ? AND nonce IS ?)', 'chain_id = ? AND nonce = ?)', 'verbs/operations', 'an intent has one'], // prettier-ignore
   ['an id has several operations', 'verbs/sign-operation.ts', 'operations.ofId(ask.operation.chainId, idOf(ask)) !== null', 'ask.operation.gasLimit === 0', 'verbs/operations', 'an intent has one'], // prettier-ignore
   ['a deadline is as far away as one likes', 'verbs/sign-operation.ts', 'deadline > seconds + limits.maxDeadlineSeconds', 'deadline > seconds * 2', 'verbs/operations', 'a deadline lies'], // prettier-ignore

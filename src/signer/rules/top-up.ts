@@ -1,4 +1,4 @@
-import { rejected, toLimitLeft, type PolicyVerdict } from './limits.ts'
+import { NO_POLICY, rejected, toLimitLeft, type PolicyVerdict } from './limits.ts'
 import { ANY_SPONSOR, type Meters } from './meters.ts'
 import type { Decision, PolicyLimits } from './policy.ts'
 import { holdPeriod, type PeriodLimit } from '../policy/evaluate.ts'
@@ -50,7 +50,7 @@ export function askTopUp(
   if ('reason' in ofSponsor) throw rejected(ofSponsor)
   const held = [ofUser, ofSponsor]
   return {
-    policy: null,
+    ...NO_POLICY,
     charges: meters.dated(held.map(({ charge }) => charge)),
     limits: held.map(({ room }) => toLimitLeft(room)),
   }

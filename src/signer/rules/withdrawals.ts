@@ -140,6 +140,7 @@ function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'c
     clientId: CLIENT_ID,
     scopes: SCOPES,
     chainId,
+    domains: [],
     // The hash identifies the grant in the records without revealing its text, which anyone could show again.
     tokenId: `${PREFIX}${tokenHash}`,
     tokenHash,

@@ -4,6 +4,8 @@ export type TokenCaller = {
   clientId: string
   scopes: string[]
   chainId: number | null
+  /** hosts of the application's registered origins, with the port if they have one */
+  domains: readonly string[]
   /** the token's `jti`, else its SHA-256: recorded in the ledger instead of the token */
   tokenId: string
   /** SHA-256 of the token, base64url, and its `jti` if it has one: evidence that it was shown */

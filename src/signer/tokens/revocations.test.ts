@@ -154,6 +154,7 @@ const caller = (grantId: string): TokenCaller => ({
     clientId: 'shop',
     scopes: [],
     chainId: 1,
+    domains: [],
     tokenHash: 'hash',
     jti: null,
     tokenId: 't',

@@ -79,6 +79,7 @@ test('a good token tells user, application, scopes, chain and id', async () => {
     clientId: 'shop',
     scopes: ['openid', 'contracts:write'],
     chainId: 1,
+    domains: [],
     tokenId: 'j1',
     jti: 'j1',
     tokenHash: hash('sha256', token, 'base64url'),

@@ -118,6 +118,7 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
     clientId,
     scopes: typeof scope === 'string' ? scope.split(' ') : [],
     chainId: typeof chainId === 'number' ? chainId : null,
+    domains: readDomains(payload.domains),
     tokenId: isPlain(jti) ? jti : id,
     tokenHash: id,
     jti: isPlain(jti) ? jti : null,
@@ -125,6 +126,12 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
     marks: { grant: revoked.grant(grantId), application: revoked.application(clientId), user: revoked.user(sub) },
   }
 }
+
+const MAX_DOMAINS = 100
+
+/** Reads the hosts of the application's origins. A token without them allows no sign-in message. */
+const readDomains = (domains: unknown): readonly string[] =>
+  Array.isArray(domains) && domains.length <= MAX_DOMAINS && domains.every(isPlain) ? domains : []
 
 /** Tells whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

@@ -4,7 +4,8 @@
  * Does not own: what may be signed (`signer/rules/authority.ts`), the records (`signer/ledger/ledger.ts`).
  */
 
-import type { Authority } from '../rules/authority.ts'
+import { approvalRequired, type Approvals } from '../rules/approval.ts'
+import type { Authority, EvidenceBesides } from '../rules/authority.ts'
 import type { Signature } from '../keys/curve.ts'
 import { assertNotSuspended, type Freezes } from '../tokens/freezes.ts'
 import type { RunGrouped } from '../group.ts'
@@ -27,6 +28,7 @@ import type { KeptAccount } from '../keys/wrapping.ts'
 export type Inside = {
   keys: Keys
   tokens: TokenVerifier
+  approvals: Approvals
   withdrawals: Pick<Withdrawals, 'find'>
   ledger: Ledger
   group: RunGrouped
@@ -53,8 +55,12 @@ export type SigningJob<D> = {
 }
 
 /** What remains to be signed after all checks. */
-export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule'> & {
+export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule' | 'requires'> & {
   rule: string
+  /** the rule that demands the user's approval; null if none does, or if a valid one was shown */
+  requires: string | null
+  /** recorded beside the token */
+  besides?: EvidenceBesides
   /** true if the ledger holds all of it already */
   stored: boolean
   /** wei charged to the network's hourly limit for signatures without a token or grant */
@@ -79,14 +85,14 @@ export function signInTurn<A>(inside: Inside, job: SigningJob<SignatureDraft<A>>
   const { clientId, tokenId } = authority.caller ?? { clientId: null, tokenId: null }
   return group(order, () => {
     const at = now()
-    const { policy, charges, unattendedWei, make, recorded } = draftNow(inside, job, at)
+    const { policy, charges, unattendedWei, besides, make, recorded } = assertComplete(draftNow(inside, job, at))
     // Make all signatures before anything is written, so that a key that does not open rejects the whole request.
     const { records, answer } = make((digest) => keys.sign(account, digest))
     if (records.length === 0) return answer
     // If an operation and its authorization are recorded together, the operation's record takes the limits.
     let limits = { policy, spent: spentToText(charges) }
     for (const record of records) {
-      const evidence = authority.evidence(record.rule)
+      const evidence = authority.evidence(record.rule, besides)
       ledger.append({ at, userId, address, clientId, tokenId, evidence, ...limits, ...record })
       limits = { policy: null, spent: null }
     }
@@ -117,6 +123,12 @@ export const toChecked = ({ rule, stored, limits }: SignatureDraft<unknown>): Om
   stored,
   ...(limits.length === 0 ? {} : { limits }),
 })
+
+/** Checks the draft of a dry run that must be able to be signed. @throws approval_required */
+export function assertComplete<D extends SignatureDraft<unknown>>(draft: D): D {
+  if (draft.requires !== null) throw approvalRequired(draft.requires)
+  return draft
+}
 
 /**
  * Returns the account that is to sign and the authority for it. It reports that an account is unknown only after the authority was

@@ -14,6 +14,7 @@ import { delegationBytes, operationBytes } from '../ledger/operation-ledger.ts'
 import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
 import {
   admit,
+  assertComplete,
   draftNow,
   signInTurn,
   toChecked,
@@ -51,7 +52,7 @@ export async function checkOperation(inside: Inside, request: unknown): Promise<
   const { ask, carried } = readCheckRequest(request)
   const job = await examine(inside, ask)
   const at = inside.now()
-  const draft = draftNow(inside, job, at)
+  const draft = assertComplete(draftNow(inside, job, at))
   if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: job.account.userId }, at)
   return toChecked(draft)
 }
@@ -93,8 +94,8 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
   const { ask, token, digest } = wanted
   const { operation, intentId, authorizationNonce, requestHash } = ask
   const { chainId, deadline } = operation
-  const { operation: held, isTransaction } = inside.ledger.operations.ofIntent(intentId)
-  if (isTransaction) throw new Refusal('intent_conflict', 'This intent was signed as a transaction.')
+  const { operation: held, isOther } = inside.ledger.operations.ofIntent(intentId)
+  if (isOther) throw new Refusal('intent_conflict', 'This intent was not signed as an operation.')
   if (held !== null && (held.chainId !== chainId || !held.digest.equals(digest)))
     throw new Refusal('intent_conflict', 'This intent was signed as another operation.')
   const delegated = delegatedBy(inside, wanted)

@@ -8,6 +8,7 @@ import { NO_POLICY } from '../rules/limits.ts'
 import { decide, decideFill, decideReplacement, pass } from '../rules/policy.ts'
 import {
   admit,
+  assertComplete,
   draftNow,
   signInTurn,
   toChecked,
@@ -39,7 +40,7 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
  * Errors: those of `sign`.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
-  const draft = draftNow(inside, await examine(inside, readSignRequest(request)), inside.now())
+  const draft = assertComplete(draftNow(inside, await examine(inside, readSignRequest(request)), inside.now()))
   return { kind: draft.kind, ...toChecked(draft) }
 }
 

@@ -1,0 +1,109 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { ApprovalContent } from '../store/column-values.ts'
+import type { Db } from '../store/db.ts'
+
+type Clocked = Pick<App, 'db' | 'clock'>
+
+/** `expired`: nobody decided in time. `used`: approved, and the signature or write exists. */
+export type ApprovalState = 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
+
+/** A question to a user, with everything that its page shows and that an approval token covers. */
+export type Approval = {
+  id: string
+  /** id of the signature or transaction that the request would make */
+  intentId: string
+  accountId: string
+  clientId: string
+  chainId: number
+  content: ApprovalContent
+  /** the signer's rule that asks */
+  rule: string
+  /** IP address of the request */
+  askedFrom: string | null
+  state: ApprovalState
+  createdAt: Date
+  expiresAt: Date
+  decidedAt: Date | null
+}
+
+/** Returns a question; null if there is none with this id. The caller checks whose it is. */
+export async function readApproval(app: Clocked, id: string): Promise<Approval | null> {
+  const row = await questions(app.db).where('approval.id', '=', id).executeTakeFirst()
+  return row === undefined ? null : toApproval(app, row)
+}
+
+/** questions of a list besides those that wait */
+const LISTED = 50
+
+/**
+ * Returns the questions to a user, newest first: all that wait, and the last 50. Uses the index (account, time).
+ */
+export async function listApprovals(app: Clocked, accountId: string): Promise<Approval[]> {
+  const ofAccount = questions(app.db).where('approval.account_id', '=', accountId)
+  const [waiting, last] = await Promise.all([
+    ofAccount
+      .where('approval.state', '=', 'waiting')
+      .where('approval.expires_at', '>', new Date(app.clock.wall()))
+      .execute(),
+    ofAccount.orderBy('approval.created_at', 'desc').limit(LISTED).execute(),
+  ])
+  const byId = new Map([...waiting, ...last].map((row) => [row.id, toApproval(app, row)]))
+  return [...byId.values()].toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
+}
+
+/** A decision, with the token that an approval gives the signer. */
+export type Decision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
+
+/**
+ * Stores the decision of a user. One statement, so a question is decided once.
+ * @returns whether the decision took effect: the question is this user's, waits, and has not expired
+ */
+export async function decide(
+  { db, clock }: Clocked,
+  { id, accountId, decision, token }: { id: string; accountId: string } & Decision,
+): Promise<boolean> {
+  const now = new Date(clock.wall())
+  const { numUpdatedRows } = await db
+    .updateTable('approvals')
+    .set({ state: decision, token, decided_at: now })
+    .where('id', '=', id)
+    .where('account_id', '=', accountId)
+    .where('state', '=', 'waiting')
+    .where('expires_at', '>', now)
+    .executeTakeFirst()
+  return numUpdatedRows > 0n
+}
+
+/** An intent is used when it has a signature, or a write with signed bytes; primary keys of three tables. */
+const IS_USED = sql<boolean>`exists (select 1 from signatures where id = approval.intent_id and signature is not null)
+  or exists (select 1 from transactions where id = approval.intent_id and hash is not null)
+  or exists (select 1 from operations where id = approval.intent_id and state not in ('BOUND', 'VACANT'))`
+
+const questions = (db: Db) =>
+  db
+    .selectFrom('approvals as approval')
+    .select(['id', 'intent_id', 'account_id', 'client_id', 'chain_id', 'content', 'rule', 'asked_from', 'state'])
+    .select(['created_at', 'expires_at', 'decided_at', IS_USED.as('is_used')])
+
+type Row = Awaited<ReturnType<ReturnType<typeof questions>['execute']>>[number]
+
+const toApproval = ({ clock }: Pick<App, 'clock'>, row: Row): Approval => ({
+  id: row.id,
+  intentId: row.intent_id,
+  accountId: row.account_id,
+  clientId: row.client_id,
+  chainId: row.chain_id,
+  content: row.content,
+  rule: row.rule,
+  askedFrom: row.asked_from,
+  state: stateOf(row, clock.wall()),
+  createdAt: row.created_at,
+  expiresAt: row.expires_at,
+  decidedAt: row.decided_at,
+})
+
+function stateOf({ state, is_used: isUsed, expires_at: expiresAt }: Row, now: number): ApprovalState {
+  if (state === 'waiting') return expiresAt.getTime() > now ? 'waiting' : 'expired'
+  return state === 'approved' && isUsed ? 'used' : state
+}

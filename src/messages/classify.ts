@@ -1,0 +1,194 @@
+import { checksummed } from './address.ts'
+import { readClass, type MessageClass, type TypedReading } from './classes.ts'
+import type { EquivalentCall } from './equivalent-call.ts'
+import { isUnlimited, type Grant } from './grants.ts'
+import { typedDataInvalid } from './invalid.ts'
+import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
+import type { MessageFacts } from './message-facts.ts'
+import type { Message } from './message.ts'
+import { isDigestText, isPrintable, printableOf } from './text.ts'
+import type { TypedData } from './typed-data.ts'
+
+export type { MessageClass } from './classes.ts'
+export type { MessageFacts } from './message-facts.ts'
+
+export type Classified = {
+  class: MessageClass
+  /** what a signature needs without a rule of the operator: the token; a user's approval; a rule that names it; `never`: nothing allows it */
+  needs: 'token' | 'approval' | 'rule' | 'never'
+  /** why nothing allows it; null if something does */
+  problem: string | null
+  /** encodeType of the primary type; null for texts and bytes */
+  type: string | null
+  /** host of a login */
+  domain: string | null
+  verifyingContract: Buffer | null
+  /** whether it moves tokens, or may */
+  moves: boolean
+  calls: EquivalentCall[]
+  summary: MessageSummary
+}
+
+/** What the approval page says; addresses with their checksums, amounts in the smallest unit. */
+export type MessageSummary = {
+  sentence:
+    | 'login'
+    | 'text'
+    | 'pay'
+    | 'allow'
+    | 'allow-all'
+    | 'revoke'
+    | 'order'
+    | 'vote'
+    | 'power'
+    | 'other'
+    | 'opaque'
+  moves: {
+    kind: 'pays' | 'allows'
+    token: string | null
+    amount: string | 'unlimited' | 'all'
+    /** id of the one collectible */
+    item: string | null
+    to: string
+    /** seconds since 1970; null: no end */
+    until: number | null
+  }[]
+  domain: string | null
+  /** `recipient`: another address receives what the order buys */
+  warnings: ('unlimited' | 'unknown' | 'power' | 'long' | 'no-chain' | 'other-domain' | 'recipient')[]
+}
+
+const NEEDS: Readonly<Record<MessageClass, 'token' | 'approval' | 'rule'>> = {
+  login: 'token',
+  text: 'approval',
+  payment: 'token',
+  allowance: 'token',
+  order: 'approval',
+  vote: 'approval',
+  power: 'rule',
+  other: 'approval',
+  opaque: 'rule',
+}
+const MOVES: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'order', 'power', 'opaque'])
+/** An allowance that a signature alone may grant ends after this many seconds. */
+const MAX_SECONDS = 86_400
+
+/**
+ * Classifies a message by what a signature of it can do.
+ * @throws MessageInvalid  if it is for another network or account
+ */
+export function classify(message: Message, facts: MessageFacts): Classified {
+  if (message.kind === 'typedData') return classifyTyped(message.typed, facts)
+  const text = message.kind === 'text' ? message.text : printableOf(message.bytes)
+  // A hash can be searched for until its 32 bytes are characters.
+  const isHash = message.kind === 'bytes' && message.bytes.length === 32
+  if (text === null || isHash || isDigestText(text) || !isPrintable(text)) return plain('opaque', ['unknown'])
+  if (!looksLikeLogin(text)) return plain('text', [])
+  const login = readLogin(text)
+  if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
+  const classified = plain('login', [], login.domain)
+  const wrong = problemOfLogin(login, facts)
+  if (wrong !== null) return never(wrong.isForeign ? plain('login', ['other-domain'], login.domain) : classified, wrong.problem) // prettier-ignore
+  // A resource can be a permission (ERC-5573). ERC-8019 signs none of them by itself.
+  return login.resources.length === 0 ? classified : { ...classified, needs: 'approval' }
+}
+
+const never = (classified: Classified, problem: string): Classified => ({ ...classified, needs: 'never', problem })
+
+const plain = (
+  name: 'login' | 'text' | 'opaque',
+  warnings: MessageSummary['warnings'],
+  domain: string | null = null,
+): Classified => ({
+  ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
+  ...{ moves: MOVES.has(name), calls: [] },
+  summary: { sentence: name, moves: [], domain, warnings },
+})
+
+function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
+  const { chainId, verifyingContract } = typed.domain
+  const reading = readClass(typed)
+  const isMoving = MOVES.has(reading.class)
+  if (chainId !== null && chainId !== facts.chainId)
+    throw typedDataInvalid(['domain', 'chainId'], 'it is for another network')
+  if (chainId === null && isMoving && !isSalt(typed, facts))
+    throw typedDataInvalid(['domain', 'chainId'], 'what moves money names its network')
+  for (const { path, address } of reading.owners)
+    if (!address.equals(facts.address)) throw typedDataInvalid(['message', ...path], 'it is not the account that signs')
+  const own = ownProblem(typed, facts)
+  const isLong = isLonger(reading, facts)
+  const isOpen = reading.grants.some(isUnlimited) || isLong
+  return {
+    class: reading.class,
+    needs: own !== null ? 'never' : reading.class === 'allowance' && isOpen ? 'approval' : NEEDS[reading.class],
+    problem: own,
+    type: typed.encodedType,
+    domain: null,
+    verifyingContract,
+    moves: isMoving,
+    calls: reading.grants.map(({ call }) => call),
+    summary: {
+      sentence: sentenceOf(reading),
+      moves: reading.grants.map((grant) => ({
+        kind: grant.kind,
+        token: grant.token === null ? null : checksummed(grant.token),
+        amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
+        item: grant.item?.toString() ?? null,
+        to: checksummed(grant.to),
+        until: grant.until === null || grant.until > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(grant.until),
+      })),
+      domain: null,
+      warnings: [
+        ...(reading.grants.some(isUnlimited) ? (['unlimited'] as const) : []),
+        ...(isLong ? (['long'] as const) : []),
+        ...(reading.class === 'other' ? (['unknown'] as const) : []),
+        ...(reading.class === 'power' ? (['power'] as const) : []),
+        ...(chainId === null ? (['no-chain'] as const) : []),
+        ...(isForOthers(reading, facts) ? (['recipient'] as const) : []),
+      ],
+    },
+  }
+}
+
+/** Tells whether the domain has the network's id in its salt, as Polygon's meta-transactions do. */
+const isSalt = ({ domain: { salt } }: TypedData, { chainId }: MessageFacts): boolean =>
+  salt !== null && BigInt(`0x${salt.toString('hex')}`) === BigInt(chainId)
+
+/** The operation of this project's delegate. Source: contracts/Delegate.sol */
+const OPERATION =
+  'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)Call(address to,uint256 value,bytes data)'
+
+/**
+ * Returns why the account's own code could take a signature for one of an operation or of other typed data; null if it could not.
+ * Every domain that such code checks has the account as its contract: ours, Calibur's, and those of nested forms.
+ */
+function ownProblem({ domain, encodedType, primaryType }: TypedData, { address }: MessageFacts): string | null {
+  if (domain.verifyingContract?.equals(address) === true || domain.name === 'Chatelaine' || encodedType === OPERATION)
+    return 'it would be an operation of the account itself'
+  // ERC-7739: for an account with code it is the signature of what it contains.
+  return primaryType === 'TypedDataSign' ? 'it stands for other typed data' : null
+}
+
+const isRevocation = ({ grants }: TypedReading): boolean =>
+  grants.length > 0 && grants.every(({ amount }) => amount === 0n)
+
+/** Tells whether one of the orders gives nothing to the account that signs it. */
+const isForOthers = ({ buyers }: TypedReading, { address }: MessageFacts): boolean =>
+  buyers.some((ofOrder) => !ofOrder.some((buyer) => buyer.equals(address)))
+
+/** Tells whether what is allowed can be taken, or the signature used, for more than a day. */
+function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
+  if (reading.class !== 'allowance' || isRevocation(reading)) return false
+  const last = BigInt(Math.floor(at / 1_000) + MAX_SECONDS)
+  return reading.grants.some(({ until }) => {
+    const end = until ?? reading.usableUntil
+    return end === null || end > last
+  })
+}
+
+function sentenceOf(reading: TypedReading): MessageSummary['sentence'] {
+  if (reading.class === 'payment') return 'pay'
+  if (reading.class !== 'allowance') return reading.sentence ?? reading.class
+  if (isRevocation(reading)) return 'revoke'
+  return reading.grants.some(({ amount }: Grant) => amount === 'all') ? 'allow-all' : 'allow'
+}

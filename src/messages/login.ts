@@ -1,0 +1,82 @@
+import { checksummed } from './address.ts'
+import type { MessageFacts } from './message-facts.ts'
+
+/** A login text, parsed. Source: ERC-4361 */
+export type LoginText = {
+  scheme: string | null
+  domain: string
+  address: string
+  statement: string | null
+  uri: string
+  chainId: string
+  nonce: string
+  issuedAt: string
+  expiresAt: string | null
+  notBefore: string | null
+  requestId: string | null
+  resources: readonly string[]
+}
+
+/** How far the clocks of an application and of the signer may be apart, and how old a login may be. */
+const MAX_AGE_MS = 300_000
+
+const DATE = String.raw`\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})`
+/** Fields in their order, each on one line. The statement may have any visible character: applications speak many languages. */
+const LOGIN = new RegExp(
+  [
+    String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>[^\s/?#@\\]+) wants you to sign in with your Ethereum account:\n`,
+    String.raw`(?<address>0x[0-9a-fA-F]{40})\n\n(?:(?<statement>[^\n\r\p{Cf}\p{Zl}\p{Zp}]+)\n)?\n`,
+    String.raw`URI: (?<uri>[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\[\]_a-z~]+)\nVersion: 1\n`,
+    String.raw`Chain ID: (?<chainId>[1-9]\d{0,15})\nNonce: (?<nonce>[A-Za-z0-9]{8,})\nIssued At: (?<issuedAt>${DATE})`,
+    String.raw`(?:\nExpiration Time: (?<expiresAt>${DATE}))?(?:\nNot Before: (?<notBefore>${DATE}))?`,
+    String.raw`(?:\nRequest ID: (?<requestId>[\w.~!$&'()*+,;=:@%-]*))?(?:\nResources:(?<resources>(?:\n- [!-~]+)*))?$`,
+  ].join(''),
+  'u',
+)
+
+/** Tells whether a text asks to be taken for a login, in any case and spacing. */
+export const looksLikeLogin = (text: string): boolean => /wants you to sign in with your/i.test(text.replaceAll(/[\s\p{Cf}]+/gu, ' ')) // prettier-ignore
+
+/** Parses a login text. Returns null if it is none. */
+export function readLogin(text: string): LoginText | null {
+  const fields = LOGIN.exec(text)?.groups as Record<string, string | undefined> | undefined
+  if (fields === undefined) return null
+  return {
+    scheme: fields.scheme ?? null,
+    domain: fields.domain!,
+    address: fields.address!,
+    statement: fields.statement ?? null,
+    uri: fields.uri!,
+    chainId: fields.chainId!,
+    nonce: fields.nonce!,
+    issuedAt: fields.issuedAt!,
+    expiresAt: fields.expiresAt ?? null,
+    notBefore: fields.notBefore ?? null,
+    requestId: fields.requestId ?? null,
+    resources: fields.resources?.split('\n- ').slice(1) ?? [],
+  }
+}
+
+/**
+ * Returns why a login may not be signed for the application that asks; null if it may.
+ * Source: ERC-4361, verifying a message, and ERC-8019
+ */
+export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForeign: boolean; problem: string } | null {
+  const known = facts.domains.map((domain) => domain.toLowerCase())
+  const uri = URL.canParse(login.uri) ? new URL(login.uri) : null
+  if (!known.includes(login.domain.toLowerCase()) || uri === null || !known.includes(uri.host))
+    return { isForeign: true, problem: 'the login is for a domain that is not of this application' }
+  const [at, issued] = [facts.at, Date.parse(login.issuedAt)]
+  const problems: [isWrong: boolean, problem: string][] = [
+    [uri.username !== '' || uri.password !== '', 'the URI has a user name'],
+    [uri.protocol !== 'https:' && uri.protocol !== 'http:', 'the URI is not of a web page'],
+    [login.scheme !== null && `${login.scheme.toLowerCase()}:` !== uri.protocol, 'scheme and URI differ'],
+    [login.address !== checksummed(facts.address), 'the login is for another account, or its checksum is missing'],
+    [login.chainId !== String(facts.chainId), 'the login is for another network'],
+    [!(Math.abs(at - issued) <= MAX_AGE_MS), 'the login was not issued within the last five minutes'],
+    [login.expiresAt !== null && !(Date.parse(login.expiresAt) > at), 'the login has expired'],
+    [login.notBefore !== null && !(Date.parse(login.notBefore) <= at), 'the login is not valid yet'],
+  ]
+  const [found] = problems.filter(([isWrong]) => isWrong)
+  return found === undefined ? null : { isForeign: false, problem: found[1] }
+}

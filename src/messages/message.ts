@@ -1,0 +1,46 @@
+/**
+ * messages: what accounts sign besides transactions, and what a signature of it can do.
+ * Owns: texts (EIP-191), typed data (EIP-712) and logins (ERC-4361): parsers, one canonical form, digests, the classes of messages and the calls with the same effect.
+ * Does not own: whether a message is signed (`signer/rules/authority.ts`), the effect of a call (`signer/policy/calldata.ts`).
+ */
+
+import { MessageInvalid } from './invalid.ts'
+import { assertSize, personalDigest } from './text.ts'
+import { bytesIn } from './struct-values.ts'
+import { readTypedData, typedDataDigest, typedDataText, type TypedData } from './typed-data.ts'
+
+export { MessageInvalid } from './invalid.ts'
+
+/** A message, parsed. `bytes` are signed as a text is, and may be one. */
+export type Message =
+  | { kind: 'text'; text: string }
+  | { kind: 'bytes'; bytes: Buffer }
+  | { kind: 'typedData'; typed: TypedData }
+
+/** Reads a message of a request. @throws MessageInvalid */
+export function readMessage(input: { text: unknown } | { hex: unknown } | { typedData: unknown }): Message {
+  if ('typedData' in input) return { kind: 'typedData', typed: readTypedData(input.typedData) }
+  if ('hex' in input) {
+    const bytes = bytesIn(input.hex)
+    if (bytes === null) throw new MessageInvalid('invalid_message', '', 'expected bytes as 0x-hex')
+    return { kind: 'bytes', bytes: assertSize(bytes) }
+  }
+  const { text } = input
+  if (typeof text !== 'string') throw new MessageInvalid('invalid_message', '', 'expected a text')
+  if (!text.isWellFormed()) throw new MessageInvalid('invalid_message', '', 'half of a surrogate pair is missing')
+  assertSize(Buffer.from(text))
+  return { kind: 'text', text }
+}
+
+/** Returns the 32 bytes that are signed. */
+export function digestOf(message: Message): Buffer {
+  if (message.kind === 'typedData') return typedDataDigest(message.typed)
+  return personalDigest(message.kind === 'text' ? Buffer.from(message.text) : message.bytes)
+}
+
+/** Returns a message in its one form, which is stored and sent: the text, 0x-hex, or JSON text of the parsed typed data. */
+export function messageText(message: Message): { kind: Message['kind']; content: string } {
+  if (message.kind === 'text') return { kind: 'text', content: message.text }
+  if (message.kind === 'bytes') return { kind: 'bytes', content: `0x${message.bytes.toString('hex')}` }
+  return { kind: 'typedData', content: typedDataText(message.typed) }
+}

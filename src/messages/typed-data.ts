@@ -1,0 +1,159 @@
+import { keccak } from '../keccak.ts'
+import { typedDataInvalid } from './invalid.ts'
+import {
+  DOMAIN_MEMBERS,
+  DOMAIN_TYPE,
+  encodeType,
+  readMembers,
+  readStructTypes,
+  type StructMember,
+  type StructTypes,
+  type ValueType,
+} from './struct-types.ts'
+import { entriesOf, readStruct, toJson, type StructValue, type TypedValue } from './struct-values.ts'
+import { JsonInvalid, readUniqueJson } from '../unique-json.ts'
+
+/** Typed data, parsed: what is shown, judged, hashed and stored is read from here and nowhere else. */
+export type TypedData = {
+  /** without the domain's */
+  types: StructTypes
+  primaryType: string
+  /** EIP-712's `encodeType(primaryType)` */
+  encodedType: string
+  domain: TypedDomain
+  message: StructValue
+}
+
+/** The domain; null for what it does not have. */
+export type TypedDomain = {
+  members: readonly StructMember[]
+  values: StructValue
+  name: string | null
+  version: string | null
+  chainId: number | null
+  verifyingContract: Buffer | null
+  salt: Buffer | null
+}
+
+const MAX_BYTES = 32_768
+/** White space and escapes make a text longer than its canonical form. */
+const MAX_TEXT = 4 * MAX_BYTES
+const FIELDS = ['types', 'primaryType', 'domain', 'message']
+
+/**
+ * Reads typed data as `eth_signTypedData_v4` has it, as an object or as its JSON text. It coerces and ignores nothing: a field that
+ * is not hashed could be shown.
+ * @throws MessageInvalid  with the place
+ * Source: EIP-712
+ */
+export function readTypedData(input: unknown): TypedData {
+  const fields = entriesOf(typeof input === 'string' ? parsed(input) : input, [])
+  for (const name of fields.keys()) if (!FIELDS.includes(name)) throw typedDataInvalid([name], 'this field is unknown')
+  for (const name of FIELDS) if (!fields.has(name)) throw typedDataInvalid([name], 'this field is missing')
+  const primaryType = fields.get('primaryType')
+  if (typeof primaryType !== 'string') throw typedDataInvalid(['primaryType'], 'expected a text')
+  const declared = entriesOf(fields.get('types'), ['types'])
+  const types = readStructTypes(declared, primaryType)
+  const typed = {
+    types,
+    primaryType,
+    encodedType: encodeType(types, primaryType),
+    domain: readDomain(declared.get(DOMAIN_TYPE), fields.get('domain')),
+    message: readStruct(types.get(primaryType)!, fields.get('message'), ['message'], types),
+  }
+  if (Buffer.byteLength(typedDataText(typed)) > MAX_BYTES) throw typedDataInvalid([], `it is over ${MAX_BYTES} bytes`)
+  return typed
+}
+
+function parsed(text: string): unknown {
+  if (text.length > MAX_TEXT) throw typedDataInvalid([], `it is over ${MAX_BYTES} bytes`)
+  try {
+    return readUniqueJson(text)
+  } catch (error) {
+    throw error instanceof JsonInvalid ? typedDataInvalid([], error.message) : error
+  }
+}
+
+/** Reads the domain. Without a declaration of its type, the type follows from the fields, as in viem and ethers. */
+function readDomain(declared: unknown, value: unknown): TypedDomain {
+  const given = entriesOf(value, ['domain'])
+  const all = readMembers(DOMAIN_MEMBERS.map(([name, type]) => ({ name, type })), []) // prettier-ignore
+  const members =
+    declared === undefined
+      ? all.filter(({ name }) => given.has(name))
+      : assertDomain(readMembers(declared, ['types', DOMAIN_TYPE]), all)
+  const values = readStruct(members, value, ['domain'], new Map())
+  if (values.size === 0) throw typedDataInvalid(['domain'], 'it has no field')
+  const chainId = (values.get('chainId') as bigint | undefined) ?? null
+  if (chainId !== null && chainId > BigInt(Number.MAX_SAFE_INTEGER))
+    throw typedDataInvalid(['domain', 'chainId'], 'no network has this id')
+  return {
+    members,
+    values,
+    name: (values.get('name') as string | undefined) ?? null,
+    version: (values.get('version') as string | undefined) ?? null,
+    chainId: chainId === null ? null : Number(chainId),
+    verifyingContract: (values.get('verifyingContract') as Buffer | undefined) ?? null,
+    salt: (values.get('salt') as Buffer | undefined) ?? null,
+  }
+}
+
+/** Asserts that a declared domain has members of EIP-712 only, in its order. */
+function assertDomain(members: StructMember[], all: readonly StructMember[]): StructMember[] {
+  const places = members.map(({ name, text }) => all.findIndex((one) => one.name === name && one.text === text))
+  for (const [index, place] of places.entries())
+    if (place < 0 || (index > 0 && place <= places[index - 1]!))
+      throw typedDataInvalid(['types', DOMAIN_TYPE, index], 'it is not a field of a domain, or not at its place')
+  return members
+}
+
+/** Returns typed data as JSON text, in one form. `readTypedData` of it gives the same. */
+export function typedDataText({ types, primaryType, domain, message }: TypedData): string {
+  const declared = [[DOMAIN_TYPE, domain.members] as const, ...types].map(([name, members]) => [
+    name,
+    members.map((member) => ({ name: member.name, type: member.text })),
+  ])
+  return JSON.stringify({
+    types: Object.fromEntries(declared) as unknown,
+    primaryType,
+    domain: toJson(domain.values),
+    message: toJson(message),
+  })
+}
+
+/** Computes the 32 bytes that are signed. Source: EIP-712 */
+export function typedDataDigest(typed: TypedData): Buffer {
+  const message = hashStruct(typed.types, typed.primaryType, typed.message)
+  return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domainSeparator(typed.domain), message]))
+}
+
+/** Computes the hash of a domain. Source: EIP-712, definition of domainSeparator */
+export const domainSeparator = ({ members, values }: TypedDomain): Buffer =>
+  hashStruct(new Map([[DOMAIN_TYPE, members]]), DOMAIN_TYPE, values)
+
+function hashStruct(types: StructTypes, name: string, value: StructValue): Buffer {
+  const members = types.get(name)!.map((member) => encodeValue(types, member.type, value.get(member.name)!))
+  return keccak(Buffer.concat([keccak(Buffer.from(encodeType(types, name))), ...members]))
+}
+
+/** Encodes a value in 32 bytes. Source: EIP-712, encodeData */
+function encodeValue(types: StructTypes, type: ValueType, value: TypedValue): Buffer {
+  switch (type.is) {
+    case 'struct':
+      return hashStruct(types, type.name, value as StructValue)
+    case 'array':
+      return keccak(Buffer.concat((value as TypedValue[]).map((one) => encodeValue(types, type.element, one))))
+    case 'integer':
+      return Buffer.from(BigInt.asUintN(256, value as bigint).toString(16).padStart(64, '0'), 'hex') // prettier-ignore
+    case 'bool':
+      return Buffer.concat([Buffer.alloc(31), Buffer.of(value === true ? 1 : 0)])
+    case 'address':
+      return Buffer.concat([Buffer.alloc(12), value as Buffer])
+    case 'string':
+      return keccak(Buffer.from(value as string))
+    case 'bytes':
+      return keccak(value as Buffer)
+    case 'fixedBytes':
+      return Buffer.concat([value as Buffer, Buffer.alloc(32 - type.length)])
+  }
+}

@@ -1,0 +1,27 @@
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { every, type Rounds } from '../clock.ts'
+import type { Db } from '../store/db.ts'
+
+/** days for which a request is stored that was never signed; as long as its question can be read */
+const KEPT_DAYS = 30
+const EVERY_MS = 3_600_000
+/** maximum number of rows that one statement deletes */
+const BATCH = 2_000
+
+/**
+ * Deletes requests that were never signed. The signer's ledger proves what was signed: if it has signed one of them, a
+ * repeat with the same key restores the row with the same signature.
+ */
+export function startUnsignedSweep({ db, clock, telemetry }: Pick<App, 'db' | 'clock' | 'telemetry'>): Rounds {
+  return every(clock, EVERY_MS, () =>
+    deleteUnsigned(db).catch((error: unknown) => telemetry.log.warn('unsigned_messages_not_deleted', {}, error)),
+  )
+}
+
+/** Deletes one batch. */
+export async function deleteUnsigned(db: Db): Promise<void> {
+  const old = sql`select id from signatures
+    where signature is null and created_at < now() - make_interval(days => ${KEPT_DAYS}) limit ${BATCH}`
+  await sql`delete from signatures where id in (${old})`.execute(db)
+}

@@ -1,0 +1,264 @@
+import Type, { type Static } from 'typebox'
+import { PAGED, sends } from '../http/openapi-headers.ts'
+import { Address, answers, either, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
+import { KeyHeaders, RuleLimit } from '../http/write-wire.ts'
+import type { Hex } from '../ids.ts'
+import type { MessageClass, MessageSummary } from '../messages/classify.ts'
+import type { Message } from '../messages/message.ts'
+
+const HASH = '0x8f0c7e1e2f1b8c559d3a0d1c5f4c2b7a8f0c7e1e2f1b8c559d3a0d1c5f4c2b7a'
+const SIGNATURE = `0x${'5e'.repeat(64)}1b`
+const LOGIN = `shop.example wants you to sign in with your Ethereum account:
+0x70997970C51812dc3A010C7d01b50e0d17dc79C8
+
+Sign in to the shop.
+
+URI: https://shop.example
+Version: 1
+Chain ID: 11155111
+Nonce: 8f0c7e1e2f1b8c55
+Issued At: 2026-01-31T12:00:00.000Z`
+const PERMIT = {
+  types: {
+    Permit: [
+      { name: 'owner', type: 'address' },
+      { name: 'spender', type: 'address' },
+      { name: 'value', type: 'uint256' },
+      { name: 'nonce', type: 'uint256' },
+      { name: 'deadline', type: 'uint256' },
+    ],
+  },
+  primaryType: 'Permit',
+  domain: {
+    name: 'USDC',
+    version: '2',
+    chainId: 11_155_111,
+    verifyingContract: '0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238',
+  },
+  message: {
+    owner: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+    spender: '0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC',
+    value: '1500000',
+    nonce: '0',
+    deadline: '1769860800',
+  },
+}
+
+const Text = Type.String({ description: 'Text of the message, at most 32,768 bytes of UTF-8', examples: [LOGIN] })
+const HexText = Type.String({ description: 'Bytes of the message as 0x-hex, at most 32,768 bytes' })
+const TypedData = Type.Unsafe<object | string>({
+  anyOf: [Type.Object({}), Type.String()],
+  description: 'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes',
+  examples: [PERMIT],
+  ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
+})
+const DryRun = Type.Optional(Type.Boolean({ description: 'Report what would happen. Nothing is signed or stored' }))
+
+export const MessageRequest = Type.Object(
+  { message: Type.Optional(Text), hex: Type.Optional(HexText), dryRun: DryRun },
+  {
+    title: 'SignMessageRequest',
+    description: 'Exactly one of `message` and `hex`',
+    additionalProperties: false,
+    examples: [{ message: LOGIN }],
+  },
+)
+
+export const TypedDataRequest = Type.Object(
+  { typedData: TypedData, dryRun: DryRun },
+  { title: 'SignTypedDataRequest', additionalProperties: false, examples: [{ typedData: PERMIT }] },
+)
+
+export const VerifyRequest = Type.Object(
+  {
+    address: Type.String({ maxLength: 100, description: 'The account that is said to have signed' }),
+    message: Type.Optional(Text),
+    hex: Type.Optional(HexText),
+    typedData: Type.Optional(TypedData),
+    signature: Type.Unsafe<Hex>(
+      Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: 32_768, description: '0x-hex' }),
+    ),
+  },
+  {
+    title: 'VerifySignatureRequest',
+    description: 'Exactly one of `message`, `hex` and `typedData`',
+    additionalProperties: false,
+    examples: [{ address: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8', message: LOGIN, signature: SIGNATURE }],
+  },
+)
+
+const CLASSES = ['login', 'text', 'payment', 'allowance', 'order', 'vote', 'power', 'other', 'opaque'] as const satisfies MessageClass[] // prettier-ignore
+const Class = Type.Unsafe<MessageClass>(
+  Type.String({ enum: [...CLASSES], description: 'What a signature of the message can do' }),
+)
+const Digest = Type.Unsafe<Hex>(
+  Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'The digest that is signed', examples: [HASH] }),
+)
+const Id = Type.String({ examples: ['sig_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] })
+const Signature = Type.Unsafe<Hex>(
+  Type.String({ pattern: '^0x[0-9a-f]{130}$', description: 'r, s and v (27 or 28), 65 bytes', examples: [SIGNATURE] }),
+)
+const Rule = Type.String({ description: 'The signer’s rule that decides', examples: ['built-in'] })
+const CreatedAt = Type.String({ description: 'Time of the first request, ISO 8601', examples: ['2026-01-31T12:00:00.000Z'] }) // prettier-ignore
+
+const SignAnswer = Type.Object(
+  { id: Id, signature: Signature, hash: Digest, class: Class, rule: Rule, createdAt: CreatedAt },
+  { title: 'SignedMessage' },
+)
+export type SignAnswer = Static<typeof SignAnswer>
+
+/** Facts for people. Texts are chosen by code and language, so they are not here. */
+const Summary = Type.Unsafe<MessageSummary>(
+  Type.Object(
+    {
+      sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'] }), // prettier-ignore
+      moves: Type.Array(
+        Type.Object({
+          kind: Type.String({ enum: ['pays', 'allows'] }),
+          token: Nullable(Type.String({ description: 'Token contract; null: native currency, or unknown' })),
+          amount: Type.String({ description: 'In the smallest unit, or `unlimited`; `all`: every token of a collection' }), // prettier-ignore
+          item: Nullable(Type.String({ description: 'Id of the one collectible' })),
+          to: Type.String({ description: 'Recipient, or who may take it' }),
+          until: Nullable(Type.Integer({ description: 'Seconds since 1970; null: no end' })),
+        }),
+      ),
+      domain: Nullable(Type.String({ description: 'Host of a sign-in' })),
+      warnings: Type.Array(Type.String()),
+    },
+    {
+      title: 'MessageSummary',
+      description: 'What the signature can do',
+      examples: [
+        {
+          sentence: 'allow',
+          moves: [
+            {
+              kind: 'allows',
+              token: PERMIT.domain.verifyingContract,
+              amount: '1500000',
+              item: null,
+              to: PERMIT.message.spender,
+              until: 1_769_860_800,
+            },
+          ],
+          domain: null,
+          warnings: [],
+        },
+      ],
+    },
+  ),
+)
+
+const SignDryRunAnswer = Type.Object(
+  {
+    hash: Digest,
+    class: Class,
+    rule: Rule,
+    approval: Type.Unsafe<'required' | 'not_required'>(
+      Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve it' }),
+    ),
+    summary: Summary,
+    limits: Type.Optional(Type.Array(RuleLimit)),
+  },
+  { title: 'SignMessageDryRun' },
+)
+export type SignDryRunAnswer = Static<typeof SignDryRunAnswer>
+
+const OwnSignature = Type.Object(
+  {
+    id: Id,
+    signature: Signature,
+    hash: Digest,
+    class: Class,
+    rule: Rule,
+    kind: Type.Unsafe<Message['kind']>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
+    content: Type.String({ description: 'What was signed: text, 0x-hex, or typed data as JSON text', examples: [LOGIN] }), // prettier-ignore
+    summary: Summary,
+    createdAt: CreatedAt,
+  },
+  { title: 'OwnSignature' },
+)
+export type OwnSignature = Static<typeof OwnSignature>
+
+const Verified = Type.Object(
+  {
+    valid: Type.Boolean(),
+    method: Type.Unsafe<'eoa' | 'erc1271' | 'erc6492' | null>(
+      Nullable(
+        Type.String({
+          enum: ['eoa', 'erc1271', 'erc6492'],
+          description:
+            'How it was found valid: by the account’s key, by its contract (ERC-1271), or by a contract that is not deployed yet (ERC-6492). null: it is not valid',
+        }),
+      ),
+    ),
+    hash: Digest,
+  },
+  { title: 'VerifiedSignature', examples: [{ valid: true, method: 'eoa', hash: HASH }] },
+)
+export type Verified = Static<typeof Verified>
+
+export const IdParam = Type.Object({ id: Type.String({ maxLength: 64, examples: ['sig_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] }) }) // prettier-ignore
+export const ListQuery = Type.Object(
+  {
+    limit: Type.Optional(Limit(50)),
+    cursor: Type.Optional(Type.String({ maxLength: 512, description: '`X-Next-Cursor` of the previous page' })),
+  },
+  { additionalProperties: false },
+)
+
+const shared = { tags: ['Signatures'] }
+const signing = {
+  ...shared,
+  ...sends('Idempotent-Replayed'),
+  headers: KeyHeaders,
+  querystring: NoQuery,
+  ...answers(either(SignAnswer, SignDryRunAnswer), 409, 413, 422),
+}
+
+export const message = {
+  ...signing,
+  operationId: 'signMessage',
+  summary: 'Sign a text with the account of the user',
+  description:
+    'As `personal_sign` (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. Any other text needs the approval of the user: `approval_required` has the page. Nothing is sent to the network.',
+  body: MessageRequest,
+}
+
+export const typedData = {
+  ...signing,
+  operationId: 'signTypedData',
+  summary: 'Sign typed data with the account of the user',
+  description:
+    'As `eth_signTypedData_v4` (EIP-712). What moves tokens, such as a permit, also needs `contracts:write`, and counts against the limits of the signer as if it were a transaction. Orders, votes and unknown types need the approval of the user.',
+  body: TypedDataRequest,
+}
+
+export const verify = {
+  ...shared,
+  operationId: 'verifySignature',
+  summary: 'Check a signature of any account',
+  description:
+    'By the key of the account, then by its contract (ERC-1271), or by the contract that the signature would deploy (ERC-6492), on the network of the application.',
+  querystring: NoQuery,
+  body: VerifyRequest,
+  ...answers(Verified, 413, 422, 502, 504),
+}
+
+export const list = {
+  ...shared,
+  ...sends(...PAGED),
+  operationId: 'listMessageSignatures',
+  summary: 'Messages that the user signed for this application, newest first',
+  querystring: ListQuery,
+  ...answers(Type.Array(OwnSignature)),
+}
+
+export const one = {
+  ...shared,
+  operationId: 'readMessageSignature',
+  summary: 'One signature of the user for this application',
+  params: IdParam,
+  querystring: NoQuery,
+  ...answers(OwnSignature, 404),
+}

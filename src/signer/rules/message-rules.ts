@@ -1,0 +1,60 @@
+import { GAS_PAIRS } from '../../gas/addresses.ts'
+import { operationDomains } from '../../gas/operation.ts'
+import { DELEGATES } from '../../ids.ts'
+import type { Classified } from '../../messages/classify.ts'
+import type { Message } from '../../messages/message.ts'
+import { domainSeparator, type TypedDomain } from '../../messages/typed-data.ts'
+import { pass, type PolicyLimits } from './policy.ts'
+import { Refusal } from '../refusal.ts'
+
+/**
+ * Rejects typed data that the account's own code, or a dispatcher, could take for an operation. The domain separator is compared by
+ * value, on any network and for any account, so no name of a type or field can hide it.
+ * @throws policy_denied
+ */
+export function assertSignable({ message, from }: { message: Message; from: Buffer }): void {
+  if (message.kind === 'typedData' && isOfOwnCode(message.typed.domain, from))
+    pass({ allowed: false, rule: 'message-own-account' }, 'message')
+}
+
+const OWN_CODE = DELEGATES.flatMap((name) => [GAS_PAIRS[name].dispatcher, GAS_PAIRS[name].delegate])
+
+function isOfOwnCode(domain: TypedDomain, from: Buffer): boolean {
+  const { chainId, verifyingContract } = domain
+  if (verifyingContract === null) return false
+  // Code that an account delegates to verifies with the account as the contract.
+  if (verifyingContract.equals(from) || OWN_CODE.some((code) => code.equals(verifyingContract))) return true
+  const separator = domainSeparator(domain)
+  return chainId !== null && operationDomains(chainId, verifyingContract).some((own) => own.equals(separator))
+}
+
+/**
+ * Checks the built-in rules that no policy lifts.
+ * @throws policy_denied; invalid_message for a sign-in that is not of this application, account, network and time
+ */
+export function assertListed(
+  { class: name, needs, problem }: Classified,
+  { chainId }: { chainId: number },
+  { chains }: PolicyLimits,
+): void {
+  if (chains?.has(chainId) === false) pass({ allowed: false, rule: 'chain-not-listed' }, 'message')
+  if (needs !== 'never') return
+  if (name !== 'login') pass({ allowed: false, rule: 'message-own-account' }, 'message')
+  throw new Refusal('invalid_message', `The message is not valid: ${problem}. Nothing was signed.`, { pointer: '' })
+}
+
+/**
+ * Returns the built-in rule for a class.
+ * @param isNamed    true if a rule of the policy allows it by its class or type, which lifts the need of an approval or of a rule
+ * @returns  `requires`: the rule that demands the user's approval; null if none does
+ * @throws policy_denied  for a class that only the operator's policy can allow
+ */
+export function builtInRule(
+  { class: name, needs }: Pick<Classified, 'class' | 'needs'>,
+  isNamed: boolean,
+): { rule: string; requires: string | null } {
+  if (needs === 'token' || isNamed) return { rule: `message-${name}`, requires: null }
+  const rule =
+    needs === 'approval' ? 'message-approval' : pass({ allowed: false, rule: 'message-not-listed' }, 'message')
+  return { rule, requires: rule }
+}
