@@ -38,6 +38,9 @@ import type { ProviderSettings } from './oauth/federation/providers.ts'
 import { sweep } from './oauth/sweep.ts'
 import { startHeadKeeper } from './signing-log/keep.ts'
 import { signingLog } from './signing-log/publish.ts'
+import { signatures } from './signatures/routes.ts'
+import { isSigned } from './signatures/sign.ts'
+import { startUnsignedSweep } from './signatures/sweep.ts'
 import { followTransactions } from './transactions/settle/follow.ts'
 import { startKeeper, type Keeper } from './transactions/recovery/keeper.ts'
 import { isAnswered } from './transactions/key.ts'
@@ -116,7 +119,9 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
           : { origin: false },
   )
   refuseBehindCors()
-  authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
+  authenticated(server, app, {
+    isAnswered: async (scope) => (await isSigned(app.db, scope)) || (await isAnswered(app, scope)),
+  })
   health(server, app, { isDraining, sponsorFaults: (chainId) => sponsorFaults(app, chainId) })
   pageAssets(server, openBrand(app.config))
 
@@ -161,6 +166,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   contractWrites(server, app)
   transactions(server, app)
   transfers(server, app, { forms })
+  signatures(server, app)
   approvals(server, app)
   if (explored !== null)
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
@@ -211,7 +217,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
-    ...[replay, startByteSweep(app), startHeadKeeper(app)],
+    ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
     ...[startWithdrawing(app), startWatchingSponsors(app)],
   ]
   const keepers: Keeper[] = []

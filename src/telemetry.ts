@@ -9,6 +9,7 @@ export type Telemetry = {
   refusals: Counter<string>
   rpcCalls: Counter<string>
   writes: Counter<string>
+  messages: Counter<string>
   topUps: Counter<string>
   sponsorBalance: Gauge<string>
   sponsorOpen: Gauge<string>
@@ -70,6 +71,12 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       name: 'writes_total',
       help: 'State changes of transactions, by new state',
       labelNames: ['state'],
+      registers,
+    }),
+    messages: new Counter({
+      name: 'messages_signed_total',
+      help: 'Messages that were signed for users, by class',
+      labelNames: ['class'],
       registers,
     }),
     topUps: new Counter({

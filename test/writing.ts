@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../src/app.ts'
+import { approvals } from '../src/approvals/routes.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import { openChain } from '../src/chain/open.ts'
 import type { Chain } from '../src/chain/network.ts'
@@ -21,6 +22,7 @@ import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/settle/follow.ts'
 import { isAnswered } from '../src/transactions/key.ts'
 import { startKeeper, type Keeper } from '../src/transactions/recovery/keeper.ts'
+import { signatures } from '../src/signatures/routes.ts'
 import { transactions } from '../src/transactions/routes.ts'
 import { toHex } from '../src/hex.ts'
 import { restoreAccount } from '../src/users/pregenerate.ts'
@@ -172,6 +174,8 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
     contractWrites(server, app)
     transactions(server, app)
+    signatures(server, app)
+    approvals(server, app)
     await server.ready()
     const keepers: Keeper[] = []
     closers.unshift(async () => {
@@ -199,7 +203,11 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     { db, sealKeys: noSealKeys },
     {
       ...{ clientId: 'demo', name: 'Demo', chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
-      ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
+      ...{
+        permissions: ['wallet:read', 'contracts:read', 'contracts:write', 'messages:sign'],
+        allowedOrigins: [],
+        secretHashes: [],
+      },
       ...{ logoUri: null, isSuspended: false },
     },
   )
@@ -242,7 +250,8 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
       await rpc('anvil_setBalance', address, '0x8ac7230489e80000')
       const token = await place.token(userId, {
         client_id: 'demo',
-        scope: 'openid wallet:read contracts:write',
+        scope: 'openid wallet:read contracts:write messages:sign',
+        domains: ['shop.example'],
         gid: 'grant',
       })
       const caller: Reader = await verifyAccessToken(first.app, token)

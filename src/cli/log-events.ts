@@ -91,6 +91,7 @@ export const LOG_EVENTS: Record<string, string> = {
     'The signer’s ledger is inconsistent, and it signs nothing. See docs/operate/runbooks/signer-restore.md.',
   listening: 'The program accepts requests.',
   master_key_rotated: 'The data keys are wrapped by another master key.',
+  message_signed: 'A user’s account signed a message for an application.',
   meters_counted_again: 'The counters of limits were not as the signer left them. It recounted them from its ledger.',
   native_transfers_missing: 'Native currency transfers of a block could not be read. The history lacks them.',
   network_cannot_sponsor: 'A network does not support sponsored gas and is not served. `reason` has the cause.',
@@ -170,6 +171,7 @@ export const LOG_EVENTS: Record<string, string> = {
   transaction_unattended: 'An open transaction could not be processed in this round.',
   transactions_not_proven:
     'The network’s blocks cannot be rebuilt from their transactions. See docs/operate/networks.md#block-verification.',
+  unsigned_messages_not_deleted: 'Deleting old requests that were never signed failed. It is retried every hour.',
   userinfo_unavailable: 'A provider’s userinfo endpoint did not respond. Picture and e-mail address remain unchanged.',
   unfrozen: 'The signer lifted a freeze. `by` names the source.',
   verb_failed: 'A request to the signer failed because of an internal error.',

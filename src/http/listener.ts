@@ -16,6 +16,7 @@ import { isLoopback, type Config } from '../config.ts'
 import { AppError, describeError, type ErrorCode } from '../errors.ts'
 import { newRequestId } from '../ids.ts'
 import { openEnding, type Ending } from './ending.ts'
+import { JsonInvalid, readUniqueJson } from '../unique-json.ts'
 import { requestIdOf } from './request-id.ts'
 import { logRequests } from './request-log.ts'
 import { problemOf, problems, rememberRoutes, sendProblem } from './problems.ts'
@@ -226,6 +227,15 @@ function answerTogether(server: FastifyInstance): void {
   })
 }
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /**
+     * rejects a body in which an object has a name twice: the signer signs the last one, and a person may see the first
+     */
+    hasUniqueNames?: true
+  }
+}
+
 /** Accepts only JSON in UTF-8, at most 16 levels deep, without keys that poison prototypes. */
 function strictJson(server: FastifyInstance): void {
   const parse = server.getDefaultJsonParser('error', 'error')
@@ -256,17 +266,28 @@ function strictJson(server: FastifyInstance): void {
       )
       return
     }
-    void parse(request, text, (error, value) =>
+    void parse(request, text, (error, value) => {
+      const cause = error ?? (request.routeOptions.config.hasUniqueNames === true ? problemOfNames(text) : null)
+      const why = cause instanceof JsonInvalid ? `The body is not accepted: ${cause.message}.` : 'The body is not JSON.'
       done(
-        error === null
+        cause === null
           ? null
-          : new AppError('invalid_json', 'The body is not JSON. Nothing was done. Send one JSON document.', {
-              cause: error,
-            }),
+          : new AppError('invalid_json', `${why} Nothing was done. Send one JSON document.`, { cause }),
         value,
-      ),
-    )
+      )
+    })
   })
+}
+
+/** Returns the error for a JSON text in which an object has a name twice; null if none has. */
+function problemOfNames(text: string): JsonInvalid | null {
+  try {
+    readUniqueJson(text)
+    return null
+  } catch (error) {
+    if (error instanceof JsonInvalid) return error
+    throw error
+  }
 }
 
 const MAX_DEPTH = 16

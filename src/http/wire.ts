@@ -98,6 +98,25 @@ export const Revert = exactly<ErrorRevert>()(
   ),
 )
 
+/** What is left of a limit of the signer, in a dry run. */
+export const RuleLimit = Type.Object(
+  {
+    rule: Type.String({ description: 'The rule that sets the limit' }),
+    limit: Type.String({ description: 'What is limited', examples: ['native.periodAmount'] }),
+    amount: Type.Optional(
+      Type.String({
+        description: 'The limit: decimal digits, smallest unit. Like `used` and `left` only of limits for each user',
+      }),
+    ),
+    used: Type.Optional(Type.String({ description: 'How much of it is used, in the same unit' })),
+    left: Type.Optional(Type.String({ description: 'How much of it is left, before this write' })),
+    resetsAt: Type.Union([Type.String(), Type.Null()], {
+      description: 'When the oldest of what is used stops counting (ISO 8601); null while nothing is used',
+    }),
+  },
+  { title: 'RuleLimit' },
+)
+
 export const Problem = Type.Object(
   {
     type: Type.String({ description: 'Page of this code in the documentation' }),

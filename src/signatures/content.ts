@@ -42,8 +42,9 @@ export function orRefuse<T>(field: Field, work: () => T): T {
 export function withPointer(field: Field, error: unknown): unknown {
   if (!(error instanceof AppError) || (error.code !== 'invalid_message' && error.code !== 'invalid_typed_data'))
     return error
-  const { code, message: problem } = error
-  return refusal(field, { code, pointer: factsOf(error).pointer ?? '', problem }, error)
+  const { code, message: detail } = error
+  const pointer = `/${field}${factsOf(error).pointer ?? ''}`
+  return new AppError(code, detail, { errors: [{ pointer, code: 'invalid', detail }], cause: error })
 }
 
 /** Returns the error for a message that is not signed, whatever the rules. */

@@ -37,7 +37,13 @@ export async function signMessage(
     const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
     await app.db
       .updateTable('signatures')
-      .set({ signature: fromHex(signature), hash: fromHex(hash), class: name, rule, signed_at: new Date(app.clock.wall()) }) // prettier-ignore
+      .set({
+        signature: fromHex(signature),
+        hash: fromHex(hash),
+        class: name,
+        rule,
+        signed_at: new Date(app.clock.wall()),
+      }) // prettier-ignore
       .where('id', '=', id)
       .where('signature', 'is', null)
       .execute()

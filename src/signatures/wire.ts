@@ -1,7 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { Address, answers, either, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
-import { KeyHeaders, RuleLimit } from '../http/write-wire.ts'
+import { answers, either, Limit, NoQuery, Nullable, RuleLimit, shownAs } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 import type { MessageClass, MessageSummary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
@@ -206,6 +205,16 @@ export const ListQuery = Type.Object(
   },
   { additionalProperties: false },
 )
+
+/** A key of a signature is never free again, so its description differs from that of a write. */
+const KeyHeaders = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({
+      description:
+        '1 to 255 printable ASCII characters, of this user at this application on this route. It stands for one message forever: a retry gets the same signature. A message that needs the approval of the user needs a key. X-Idempotency-Key is equivalent.',
+    }),
+  ),
+})
 
 const shared = { tags: ['Signatures'] }
 const signing = {

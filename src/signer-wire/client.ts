@@ -268,11 +268,12 @@ function toError({ code, detail, ...rest }: { code: string; detail: string } & R
 }
 
 /** Reads the facts of a refusal; it drops members of another form. */
-function readFacts({ operation, because, rule, resetsAt }: Record<string, unknown>): KnownFacts {
+function readFacts({ operation, because, pointer, rule, resetsAt }: Record<string, unknown>): KnownFacts {
   const isTime = typeof resetsAt === 'string' && !Number.isNaN(Date.parse(resetsAt))
   return {
     ...(typeof operation === 'number' ? { operation } : {}),
     ...(typeof because === 'string' ? { because } : {}),
+    ...(typeof pointer === 'string' ? { pointer } : {}),
     ...(typeof rule === 'string' ? { rule } : {}),
     ...(isTime || resetsAt === null ? { resetsAt: resetsAt as string | null } : {}),
   }

@@ -1,4 +1,4 @@
-import type { MessageClass } from '../messages/classes.ts'
+import type { MessageClass } from '../messages/classify.ts'
 import type { Hex } from '../ids.ts'
 import type { LimitLeft } from './wire.ts'
 

@@ -12,6 +12,8 @@ export type SignOperationRequest = {
   /** the server's operation id, of the same kind as a transaction's; no transaction has it */
   intentId: string
   accessToken: string
+  /** the user's approval of exactly these calls, where a rule of the policy requires one */
+  approval?: string
   /** never 0 */
   chainId: number
   /** the user's account */

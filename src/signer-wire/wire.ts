@@ -29,6 +29,8 @@ export type SignRequest = {
    * may fill
    */
   accessToken?: string
+  /** the user's approval of exactly this call, where a rule of the policy requires one; for a first `send` */
+  approval?: string
   chainId: number
   /** the account that signs: the user's own, or a sponsor's for a `send` of native currency to the user's account (top-up.ts) */
   from: Hex

@@ -15,6 +15,8 @@ import { isAddress, canonicalAmountIn } from '../digits.ts'
 export type SignOrder = {
   intentId: string
   accessToken: string | null
+  /** the user's approval of exactly this request; null if none was shown */
+  approval: string | null
   kind: SignRequest['kind']
   tx: UnsignedTransaction
   /** 32 bytes; only with a `send` */
@@ -28,6 +30,7 @@ export type SignOrder = {
 const FIELDS = new Set<string>([
   'intentId',
   'accessToken',
+  'approval',
   'chainId',
   'from',
   'nonce',
@@ -57,6 +60,7 @@ export function readSignRequest(request: unknown): SignOrder {
   return {
     intentId: readIntentId(fields.intentId),
     accessToken: accessToken === null ? null : readAccessToken(accessToken),
+    approval: readApproval(fields.approval),
     kind,
     tx: {
       chainId: readInteger('chainId', fields.chainId, 1),
@@ -77,6 +81,14 @@ export function readAccessToken(accessToken: unknown): string {
   if (typeof accessToken !== 'string' || accessToken.length > 8_192)
     throw bad('accessToken is not text of at most 8,192 characters')
   return accessToken
+}
+
+/** Reads an approval token, at most 8,192 characters; null if it is absent. @throws bad_request */
+export function readApproval(approval: unknown): string | null {
+  if (approval === undefined) return null
+  if (typeof approval !== 'string' || approval.length > 8_192)
+    throw bad('approval is not text of at most 8,192 characters')
+  return approval
 }
 
 /** Reads a request hash, 32 bytes in 0x-hex, which only a `send` may have; null if it is absent. @throws bad_request */

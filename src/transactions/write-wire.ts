@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber, either, exactly, Hash, Revert } from '../http/wire.ts'
+import { answers, BigNumber, either, exactly, Hash, Revert, RuleLimit } from '../http/wire.ts'
 import {
   GasPayer,
   Operation,
@@ -70,24 +70,6 @@ export const TransactionRequest = Type.Object(
     additionalProperties: false,
     examples: [{ to: '0x70997970C51812dc3A010C7d01b50e0d17dc79C8', value: '1000000000000000' }],
   },
-)
-
-const RuleLimit = Type.Object(
-  {
-    rule: Type.String({ description: 'The rule that sets the limit' }),
-    limit: Type.String({ description: 'What is limited', examples: ['native.periodAmount'] }),
-    amount: Type.Optional(
-      Type.String({
-        description: 'The limit: decimal digits, smallest unit. Like `used` and `left` only of limits for each user',
-      }),
-    ),
-    used: Type.Optional(Type.String({ description: 'How much of it is used, in the same unit' })),
-    left: Type.Optional(Type.String({ description: 'How much of it is left, before this write' })),
-    resetsAt: Type.Union([Type.String(), Type.Null()], {
-      description: 'When the oldest of what is used stops counting (ISO 8601); null while nothing is used',
-    }),
-  },
-  { title: 'RuleLimit' },
 )
 
 export const WriteStatus = Type.Union([Type.Literal('SUCCESS'), Type.Literal('REVERTED'), Type.Literal('FAILED')], {

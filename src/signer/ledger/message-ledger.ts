@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import type { MessageClass } from '../../messages/classes.ts'
+import type { MessageClass } from '../../messages/classify.ts'
 import type { Message } from '../../messages/message.ts'
 import type { LedgerRow } from './record.ts'
 import { LedgerDamaged } from '../refusal.ts'

@@ -39,6 +39,11 @@ const OWN_CLASSES: Readonly<Record<MessageClass, CallClass | null>> = {
   opaque: 'OPAQUE',
 }
 
+/** Every class that only messages have. */
+export const MESSAGE_CLASSES: ReadonlySet<CallClass> = new Set(
+  ['MESSAGE' as const, ...Object.values(OWN_CLASSES)].filter((name) => name !== null),
+)
+
 /** Messages without calls that may move tokens of their verifying contract all the same. */
 const UNCOUNTED: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'order', 'power', 'other', 'opaque'])
 

@@ -34,8 +34,9 @@ const NEVER: ReadMeter = () => ({ used: 0n, resetsAt: null })
 const decide = (rules: unknown[], question: PolicyQuestion, read: ReadMeter = NEVER) =>
   evaluate(readPolicy(JSON.stringify({ version: 1, rules })), question, read)
 const ruleOf = (rules: unknown[], question: PolicyQuestion, read?: ReadMeter) => {
-  const { allowed, rule } = decide(rules, question, read)
-  return allowed ? rule : `refused by ${rule}`
+  const answer = decide(rules, question, read)
+  if (!answer.allowed) return `refused by ${answer.rule}`
+  return answer.requires === null ? answer.rule : `approval by ${answer.requires}`
 }
 
 test('any deny wins, every limit holds, no allow is a deny, whatever the order of rules', () => {
@@ -121,7 +122,7 @@ test('what cannot be read may be of any class: a restriction of one is about it,
   const dirty = ask({ to: bytes(TOKEN), encoded: `${encode('approve', [BOB, 2n ** 256n - 1n]).slice(0, 10)}${'ff'.repeat(64)}` }) // prettier-ignore
   for (const named of ['APPROVE_UNLIMITED', 'TRANSFER']) {
     assert.equal(ruleOf([REST, { name: 'no', effect: 'deny', class: [named] }], dirty), 'refused by no')
-    assert.equal(ruleOf([REST, { name: 'ask', effect: 'require', tier: 'passkey', class: [named] }], dirty), 'refused by ask') // prettier-ignore
+    assert.equal(ruleOf([REST, { name: 'ask', effect: 'require', tier: 'approval', class: [named] }], dirty), 'approval by ask') // prettier-ignore
     const limit = { name: 'usdc', effect: 'limit', class: [named], tokens: [{ chainId: 1, tokenAddress: TOKEN, perCall: '50' }] } // prettier-ignore
     assert.equal(ruleOf([REST, limit], dirty), 'refused by usdc')
     assert.equal(ruleOf([{ ...REST, class: [named] }], dirty), 'refused by no-allow')
@@ -146,7 +147,7 @@ test('an argument that is missing or out of range may be any: a restriction is a
     const question = ask({ to: bytes(EVE), encoded })
     const restrict = (more: object) => ruleOf([REST, { name: 'no', functions, args, ...more }], question)
     assert.equal(restrict({ effect: 'deny' }), 'refused by no', JSON.stringify(args))
-    assert.equal(restrict({ effect: 'require', tier: 'passkey' }), 'refused by no')
+    assert.equal(restrict({ effect: 'require', tier: 'approval' }), 'approval by no')
     assert.equal(restrict({ effect: 'limit', count: { periodAmount: '0', periodDuration: 3_600 } }), 'refused by no')
     assert.equal(ruleOf([{ ...REST, functions, args }], question), 'refused by no-allow')
   }
@@ -187,8 +188,8 @@ test('a function of a named token that is not known passes its limit only where 
     ask({ to: bytes(TOKEN), value: 1n }),
   ])
     assert.equal(ruleOf([REST, limit()], question), 'rest')
-  const require = { ...limit(), name: 'large', effect: 'require', tier: 'passkey' }
-  assert.equal(ruleOf([REST, require], mint), 'refused by large')
+  const require = { ...limit(), name: 'large', effect: 'require', tier: 'approval' }
+  assert.equal(ruleOf([REST, require], mint), 'approval by large')
   assert.equal(ruleOf([REST, require], token('transfer', [BOB, 50n])), 'rest')
 })
 
@@ -217,13 +218,18 @@ test('meters: charged by scope, refused one unit over what is used, and named wi
   assert.equal(tokens.charges.at(-1)!.meter, `["app","tokens 1:${TOKEN.toLowerCase()}","client shop"]`)
 })
 
-test('require refuses what it is about, and says why: above its amounts, or always where it names none', () => {
-  const large = { name: 'large', effect: 'require', tier: 'passkey', native: { perCall: '10' } }
+test('require names the rule that demands an approval: above its amounts, or always where it names none', () => {
+  const large = { name: 'large', effect: 'require', tier: 'approval', native: { perCall: '10' } }
   assert.equal(ruleOf([REST, large], ask({ value: 10n })), 'rest')
-  const refused = decide([REST, large], ask({ value: 11n }))
-  assert.ok(!refused.allowed && refused.rule === 'large' && /requires a passkey/.test(refused.reason))
-  assert.equal(ruleOf([REST, { name: 'eve', effect: 'require', tier: 'passkey', to: [EVE] }], ask()), 'rest')
-  assert.equal(ruleOf([REST, { name: 'eve', effect: 'require', tier: 'passkey', to: [BOB] }], ask()), 'refused by eve')
+  assert.equal(ruleOf([REST, large], ask({ value: 11n })), 'approval by large')
+  // An approval lifts nothing else.
+  assert.equal(ruleOf([large], ask({ value: 11n })), 'refused by no-allow')
+  assert.equal(ruleOf([REST, large, { name: 'no', effect: 'deny' }], ask({ value: 11n })), 'refused by no')
+  assert.equal(ruleOf([REST, { name: 'eve', effect: 'require', tier: 'approval', to: [EVE] }], ask()), 'rest')
+  assert.equal(
+    ruleOf([REST, { name: 'eve', effect: 'require', tier: 'approval', to: [BOB] }], ask()),
+    'approval by eve',
+  )
 })
 
 test('a later attempt is asked for its fees alone, and charged what it makes the nonce dearer', () => {

@@ -6,6 +6,7 @@ import {
   type RuleAmount,
   type RuleMatch,
 } from './document.ts'
+import { MESSAGE_CLASSES } from './effect.ts'
 import { isKnown, PERMIT2_APPROVE } from './calldata.ts'
 
 /** Describes a policy in words: a line for its freezes, if any, then a line per rule. */
@@ -24,14 +25,14 @@ export function describePolicy(policy: PolicyDocument): string[] {
 }
 
 function describeRule(rule: PolicyRule, tokens: PolicyDocument['tokens']): string {
-  const about = describeMatch(rule.match)
+  const about = describeMatch(rule)
   if (rule.effect === 'deny' || rule.effect === 'allow') return `${rule.effect} ${about}`
   if (rule.effect === 'require') {
     const above = rule.above.map(
       (amount) =>
         `more than ${amountOf(amount, amount.perCall!, tokens)} ${thingOf(amount, tokens)}${amount.of === 'token' ? `, or of unknown functions of it${listed(amount, ' but')}` : ''}`, // prettier-ignore
     )
-    return `require a ${rule.tier} for ${above.length === 0 ? about : `${about} of ${above.join(' or ')}`}`
+    return `require the user’s ${rule.tier} for ${above.length === 0 ? about : `${about} of ${above.join(' or ')}`}`
   }
   const each = rule.per.length === 0 ? 'together' : `for each ${rule.per.join(' and ')}`
   return `limit ${about} to ${rule.limits.map((limit) => describeLimit(limit, tokens)).join('; ')}, ${each}`
@@ -42,18 +43,30 @@ const NAMES: [keyof RuleMatch, string][] = [
   ['clients', 'by application'],
   ['users', 'by user'],
   ['class', 'of class'],
+  ['domains', 'that sign in to'],
+  ['types', 'of type'],
   ['to', 'that call'],
   ['functions', 'with selector'],
   ['recipients', 'for recipient'],
 ]
 
-function describeMatch(match: RuleMatch): string {
+function describeMatch({ effect, match }: PolicyRule): string {
   const parts = NAMES.flatMap(([field, words]) => {
     const set = match[field] as ReadonlySet<string | number> | null
     return set === null ? [] : [`${words} ${[...set].map((one) => shown(field, one)).join(' or ')}`]
   })
   const args = match.args.map(({ index, oneOf }) => `with argument ${index} one of ${[...oneOf].join(', ')}`)
-  return ['transactions', ...parts, ...args].join(' ')
+  return [subjectOf({ effect, match }), ...parts, ...args].join(' ')
+}
+
+/** Names what a rule can match. An allowing rule with classes matches no message unless it lists MESSAGE. */
+function subjectOf({ effect, match }: Pick<PolicyRule, 'effect' | 'match'>): string {
+  const classes = [...(match.class ?? [])]
+  if (match.domains !== null || match.types !== null) return 'messages'
+  if (classes.length > 0 && classes.every((one) => MESSAGE_CLASSES.has(one))) return 'messages'
+  return effect === 'allow' && classes.length > 0 && !classes.includes('MESSAGE')
+    ? 'transactions'
+    : 'transactions and messages'
 }
 
 function shown(field: keyof RuleMatch, value: string | number): string {
@@ -110,8 +123,7 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
       (field) => field === null || (Array.isArray(field) && field.length === 0),
     )
     if (rule.effect === 'deny' && isUnbounded) doubt(rule, 'denies everything')
-    if (rule.effect === 'require')
-      doubt(rule, 'the signer cannot ask for a passkey yet: matching transactions are rejected')
+    for (const text of doubtsOfMessages(rule)) doubt(rule, text)
     const unserved = served === null ? [] : [...(match.chains ?? [])].filter((chain) => !served.has(chain))
     if (unserved.length > 0) doubt(rule, `SIGNER_CHAINS does not list ${unserved.join(', ')}`)
     if (match.class !== null && match.functions !== null && isOnly(match.class, ['NATIVE']) && rule.effect === 'allow')
@@ -125,6 +137,15 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
     if (rule.effect === 'limit') for (const text of doubtsOfLimit(rule, rule.limits)) doubt(rule, text)
   }
   return doubts
+}
+
+function* doubtsOfMessages({ effect, match }: PolicyRule): Generator<string> {
+  const own = [...(match.class ?? [])].filter((one) => MESSAGE_CLASSES.has(one))
+  if (effect === 'allow' && own.length > 0 && !own.includes('MESSAGE'))
+    yield `${own.join(' and ')} can never match: class does not list MESSAGE, which every message is`
+  if (match.domains !== null && match.types !== null) yield 'can never match: a sign-in has no type'
+  if (match.domains !== null && match.class?.has('LOGIN') === false)
+    yield 'domains can never match: class does not list LOGIN'
 }
 
 function* doubtsOfLimit(rule: PolicyRule & { effect: 'limit' }, limits: readonly RuleAmount[]): Generator<string> {

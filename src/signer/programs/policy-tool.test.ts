@@ -62,19 +62,19 @@ test('a policy is shown in words: amounts of named tokens in whole units, freeze
       rules: [
         { name: 'pay', effect: 'limit', per: ['user'], tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '20500000', periodAmount: '50000000', periodDuration: 604_800 }] }, // prettier-ignore
         { name: 'wrap', effect: 'limit', tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '1', functions: ['deposit()', '0x2e1a7d4d'] }] }, // prettier-ignore
-        { name: 'much', effect: 'require', tier: 'passkey', tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '1000000' }] }, // prettier-ignore
-        { name: 'big', effect: 'require', tier: 'passkey', native: { perCall: '5' }, chains: [1] },
+        { name: 'much', effect: 'require', tier: 'approval', tokens: [{ chainId: 11_155_111, tokenAddress: token, perCall: '1000000' }] }, // prettier-ignore
+        { name: 'big', effect: 'require', tier: 'approval', native: { perCall: '5' }, chains: [1] },
         { ...REST, functions: ['transfer(address,uint256)'], to: [token], args: { 1: ['7'] } },
       ],
     }),
   )
   assert.deepEqual(describePolicy(policy), [
     `frozen: everything, user ${ALICE}`,
-    `pay: limit transactions to 20.5 USDC, ${token} on chain 11155111 at a time, 50 USDC, ${token} on chain 11155111 in any 7 days, and to known functions of it, for each user`,
-    `wrap: limit transactions to 0.000001 USDC, ${token} on chain 11155111 at a time, and to known functions of it and 0xd0e30db0 or 0x2e1a7d4d (amount not limited), together`,
-    `much: require a passkey for transactions of more than 1 USDC, ${token} on chain 11155111, or of unknown functions of it`,
-    'big: require a passkey for transactions on chain 1 of more than 5 wei of native currency',
-    `rest: allow transactions that call ${token} with selector 0xa9059cbb with argument 1 one of 7`,
+    `pay: limit transactions and messages to 20.5 USDC, ${token} on chain 11155111 at a time, 50 USDC, ${token} on chain 11155111 in any 7 days, and to known functions of it, for each user`,
+    `wrap: limit transactions and messages to 0.000001 USDC, ${token} on chain 11155111 at a time, and to known functions of it and 0xd0e30db0 or 0x2e1a7d4d (amount not limited), together`,
+    `much: require the user’s approval for transactions and messages of more than 1 USDC, ${token} on chain 11155111, or of unknown functions of it`,
+    'big: require the user’s approval for transactions and messages on chain 1 of more than 5 wei of native currency',
+    `rest: allow transactions and messages that call ${token} with selector 0xa9059cbb with argument 1 one of 7`,
   ])
 })
 
@@ -95,7 +95,15 @@ test('what is hardly meant is said of a policy', () => {
     [doubts([{ ...REST, chains: [1] }], { freeze: { chains: [1] } }), /can never match: all of its chains/],
     [doubts([{ ...REST, clients: ['a'] }], { freeze: { clients: ['a'] } }), /can never match: all of its applications/],
     [doubts([{ ...REST, class: ['NATIVE'], functions: ['f()'] }]), /can never match: NATIVE alone/],
-    [doubts([REST, { name: 'p', effect: 'require', tier: 'passkey' }]), /p: the signer cannot ask for a passkey yet/],
+    [doubts([REST, { ...REST, name: 'l', class: ['LOGIN'] }]), /l: LOGIN can never match: class does not list MESSAGE/],
+    [
+      doubts([REST, { ...REST, name: 'd', domains: ['shop.example'], class: ['MESSAGE', 'TEXT'] }]),
+      /d: domains can never match/,
+    ],
+    [
+      doubts([REST, { ...REST, name: 't', domains: ['shop.example'], types: ['A(bool b)'] }]),
+      /t: can never match: a sign-in has no type/,
+    ],
     [doubts(limit({ native: { ...day, perCall: '6' } })), /l: native\.perCall can never be reached/],
     [doubts(limit({ native: day, per: ['user'] })), /l: native adds up different currencies/],
     [doubts(limit({ tokens, chains: [2] })), /can never match: chains does not list 1/],
@@ -137,7 +145,10 @@ test('keys are made once, sign once each, and a file that they signed tells who'
   assert.match(run('policy-tool.ts', ['check', at('a')]).err, /unknown field "\w+"/)
   assert.ok(!run('policy-tool.ts', ['check', at('a')]).err.includes((JSON.parse(readFileSync(at('a'), 'utf8')) as { d: string }).d)) // prettier-ignore
   const checked = run('policy-tool.ts', ['check', at('signed')])
-  assert.match(checked.out, /^version 1, hash [\w-]{43}\nrest: allow transactions\nsignatures were not checked/)
+  assert.match(
+    checked.out,
+    /^version 1, hash [\w-]{43}\nrest: allow transactions and messages\nsignatures were not checked/,
+  )
   assert.match(run('policy-tool.ts', ['check', draft]).out, /\nnot signed\n$/)
   assert.match(run('policy-tool.ts', ['check', at('nothing')]).err, /cannot be read \(ENOENT\)/)
 })

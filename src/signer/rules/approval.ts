@@ -30,7 +30,7 @@ export type ApprovedRequest = {
   chainId: number
   from: Buffer
   intentId: string
-  content: ApprovedContent
+  content: () => ApprovedContent
   at: number
 }
 
@@ -94,7 +94,7 @@ function isApproved(approval: Approval | null, request: ApprovedRequest): approv
     claims.client_id === clientId &&
     claims.chain_id === chainId &&
     claims.intent === intentId &&
-    claims.digest === approvalDigest({ chainId, from: toHex(from), content }) &&
+    claims.digest === approvalDigest({ chainId, from: toHex(from), content: content() }) &&
     expiresAt + CLOCK_TOLERANCE_SECONDS > at / 1_000
   )
 }

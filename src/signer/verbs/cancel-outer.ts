@@ -63,11 +63,13 @@ function complete(
   return {
     account,
     authority,
+    approval: null,
     rule: OUTER,
     ask: {
       intentId,
       kind: 'cancel',
       accessToken: null,
+      approval: null,
       requestHash: null,
       isOfOuter: true,
       tx: { chainId, from, nonce, gas, fees, authorizations, ...call },

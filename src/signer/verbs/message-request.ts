@@ -4,6 +4,7 @@ import {
   bad,
   readAccessToken,
   readAddress,
+  readApproval,
   readFields,
   readInteger,
   readIntentId,
@@ -40,14 +41,6 @@ export function readMessageRequest(request: unknown): MessageOrder {
     message: readContent(fields),
     requestHash: readRequestHash('send', fields.requestHash),
   }
-}
-
-/** Reads an approval token, at most 8,192 characters; null if it is absent. @throws bad_request */
-export function readApproval(approval: unknown): string | null {
-  if (approval === undefined) return null
-  if (typeof approval !== 'string' || approval.length > 8_192)
-    throw bad('approval is not text of at most 8,192 characters')
-  return approval
 }
 
 function readContent(fields: Record<string, unknown>): Message {

@@ -7,6 +7,7 @@ import {
   readAccessToken,
   readAddress,
   readAmount,
+  readApproval,
   readData,
   readFields,
   readInteger,
@@ -27,6 +28,8 @@ import {
 export type OperationOrder = {
   intentId: string
   accessToken: string
+  /** the user's approval of exactly these calls; null if none was shown */
+  approval: string | null
   operation: GasOperation
   /** false if a dry run names no sequence; the sequence is then 0 */
   hasSequence: boolean
@@ -37,6 +40,7 @@ export type OperationOrder = {
 const OPERATION_FIELDS = new Set<string>([
   'intentId',
   'accessToken',
+  'approval',
   'chainId',
   'from',
   'space',
@@ -65,6 +69,7 @@ export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun:
   return {
     intentId: readIntentId(fields.intentId),
     accessToken: readAccessToken(fields.accessToken),
+    approval: readApproval(fields.approval),
     operation: {
       chainId: readInteger('chainId', fields.chainId, 1),
       account: readAddress('from', fields.from),

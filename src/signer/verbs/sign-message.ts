@@ -91,7 +91,7 @@ function draftNew(inside: Inside, { ask, digest, token, approval }: WantedMessag
   const builtIn = builtInRule(classified, isNamed)
   const settled = settleApproval(verdict.requires ?? builtIn.requires, approval, {
     ...{ userId: token.userId, clientId: token.clientId, chainId, from, intentId, at },
-    content: { message: toHex(digest) },
+    content: () => ({ message: toHex(digest) }),
   })
   const rule = verdict.rule ?? builtIn.rule
   const besides = { class: classified.class, domain: classified.domain, ...settled.besides }

@@ -4,6 +4,7 @@ import { delegateNameOf, GAS_PAIRS } from '../../gas/addresses.ts'
 import { operationDigest, type AccountSignature, type GasOperation, type OperationCall } from '../../gas/operation.ts'
 import { packOperation, readOperation, readSigned } from '../../gas/packed-operation.ts'
 import type { DelegateName } from '../../ids.ts'
+import { settleApproval, type Approval } from '../rules/approval.ts'
 import { authorise, authorities } from '../rules/authority.ts'
 import type { TokenCaller } from '../tokens/caller.ts'
 import type { Signature } from '../keys/curve.ts'
@@ -74,7 +75,8 @@ async function examine(inside: Inside, ask: OperationOrder): Promise<SigningJob<
   if (refused !== null) pass(refused)
   // The fees are 0 here because the sponsor pays them.
   const rules = ask.operation.calls.map((call) => pass(decide({ ...call, chainId, from, nonce: 0, gas, fees }, limits)))
-  const wanted = { ask, token: authority.token, rule: rules[0]!, digest: operationDigest(ask.operation) }
+  const approval = await inside.approvals.read(ask.approval)
+  const wanted = { ask, token: authority.token, approval, rule: rules[0]!, digest: operationDigest(ask.operation) }
   const draft = (at: number) => draftOperation(inside, wanted, at)
   return { account, authority, chainId, order: ask.authorizationNonce ?? 0, draft }
 }
@@ -87,7 +89,13 @@ function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: P
 }
 
 /** `rule`: allows the operation, unless the policy names other rules. */
-type WantedOperation = { ask: OperationOrder; token: TokenCaller; rule: string; digest: Buffer }
+type WantedOperation = {
+  ask: OperationOrder
+  token: TokenCaller
+  approval: Approval | null
+  rule: string
+  digest: Buffer
+}
 
 /** Drafts an operation and its authorization: reuses what the ledger holds, and checks the rest against the policy. */
 function draftOperation(inside: Inside, wanted: WantedOperation, at: number): OperationDraft {
@@ -105,8 +113,13 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
   }
   const verdict = held === null ? askPolicyOfCalls(inside, operation, token, at) : NO_POLICY
   const rule = held?.rule ?? verdict.rule ?? wanted.rule
+  const settled = settleApproval(verdict.requires, wanted.approval, {
+    ...{ userId: token.userId, clientId: token.clientId, chainId, from: operation.account, intentId, at },
+    content: () => ({ calls: toCallTexts(operation.calls) }),
+  })
   return {
     ...verdict,
+    ...settled,
     rule,
     stored: held !== null,
     unattendedWei: 0n,

@@ -33,6 +33,7 @@ export async function signOuter(inside: Inside, request: unknown): Promise<Signe
   const wanted = (at: number): WantedTransaction => ({
     account,
     authority,
+    approval: null,
     rule: OUTER,
     ask: complete(inside, order),
     assertFits(kind, attempts) {
@@ -50,7 +51,15 @@ function complete(inside: Inside, order: OuterOrder): SignOrder {
   const { intentId, kind, tx } = order
   const carried = findOperations(inside, order)
   const authorizations = findDelegations(inside, order)
-  return { intentId, kind, accessToken: null, requestHash: null, carried, tx: { ...tx, authorizations } }
+  return {
+    intentId,
+    kind,
+    accessToken: null,
+    approval: null,
+    requestHash: null,
+    carried,
+    tx: { ...tx, authorizations },
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { toHex } from '../../hex.ts'
+import { settleApproval, type Approval } from '../rules/approval.ts'
 import { authorise, authorities, type TransactionAuthority } from '../rules/authority.ts'
 import { assertNotSuspended } from '../tokens/freezes.ts'
 import { isFill, judge, type SigningFacts } from '../rules/judge.ts'
@@ -21,7 +22,7 @@ import { readSignRequest, type SignOrder } from '../request.ts'
 import { isTopUp } from '../rules/top-up.ts'
 import { assemble, digestOf } from '../transaction.ts'
 import { dearerBy } from '../rules/unattended.ts'
-import type { Checked, Signed } from '../../signer-wire/wire.ts'
+import type { Checked, OperationCallText, Signed } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
@@ -52,7 +53,8 @@ async function examine(inside: Inside, ask: SignOrder): Promise<SigningJob<Trans
   )
   const builtIn = pass(decide(ask.tx, inside.limits))
   const decision = authority.decide(ask)
-  const wanted = { ask, account, authority, rule: decision === null ? builtIn : pass(decision), assertFits }
+  const approval = await inside.approvals.read(ask.approval)
+  const wanted = { ask, account, authority, approval, rule: decision === null ? builtIn : pass(decision), assertFits }
   return { account, authority, chainId, order: nonce, draft: (at) => draftTransaction(inside, wanted, at) }
 }
 
@@ -93,6 +95,8 @@ export type WantedTransaction = {
   ask: SignOrder
   account: KeptAccount
   authority: TransactionAuthority
+  /** null if none was shown, or none that is valid */
+  approval: Approval | null
   /** allows the transaction, unless limits name another rule */
   rule: string
   /** the verb's own check of the nonce's earlier attempts */
@@ -133,8 +137,13 @@ export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: 
       )
   if (!unattended.hasRoom(chainId, unattendedWei)) pass({ allowed: false, rule: 'max-unattended-fee' })
   const limited = { rule, ...authority.askLimits(inside, { ask, kind, terms, attempts, account, at }) }
+  const settled = settleApproval(limited.requires, wanted.approval, {
+    ...{ userId: account.userId, clientId: authority.caller?.clientId ?? '', chainId, from: account.address, at },
+    ...{ intentId: ask.intentId, content: () => ({ calls: [callText(ask.tx)] }) },
+  })
   return {
     ...limited,
+    ...settled,
     kind,
     unattendedWei,
     stored: false,
@@ -155,6 +164,13 @@ const storedDraft = (held: LedgerAttempt): TransactionDraft => ({
   stored: true,
   unattendedWei: 0n,
   make: () => ({ records: [], answer: { ...toSigned(held), stored: true } }),
+})
+
+/** Formats the call of a transaction for the digest of an approval; a contract creation is rejected before. */
+const callText = ({ to, value, data }: SignOrder['tx']): OperationCallText => ({
+  to: toHex(to!),
+  value: value.toString(),
+  data: toHex(data),
 })
 
 /** Collects the ledger facts about a nonce of an account. */
