@@ -19,6 +19,7 @@ import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } fro
 import { visible } from '../messages/text.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
+import { readKnown } from './known.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
 /** Maximum number of tokens, and of collectibles, of one network on the account page. */
@@ -70,6 +71,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
       readNativeTransfers(app, callerOf(owner, chainId), chainAt(chainId), page),
     readNativeEntries: (owner, chainId, page) =>
       readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
+    readKnown: (owner, chainId, of) => readKnown(app, owner, app.chains.get(chainId), of),
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }

@@ -10,11 +10,12 @@ import type { Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { AccountOwner, AccountSending, Rehearsed, Sender, ShownMove } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
-import { findOwn, namesOf, type OwnTransaction } from '../transactions/read/list-own.ts'
+import { findOwn, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { waitUntilMined } from '../transactions/read/wait.ts'
 import { transferIn } from '../transfers/calldata.ts'
 import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
+import { namesOf } from '../users/names.ts'
 import { sentOf } from './reads.ts'
 
 /**

@@ -88,8 +88,8 @@ export type PageParts = {
    * our origin, on a page with times or copy buttons: allows the one common script, without which the page still works
    */
   hasScript?: string
-  /** a second script in addition to `hasScript`, and the only path that it may request */
-  script?: { path: string; route: string; connectsTo: string }
+  /** a second script in addition to `hasScript`, and the only path that it may request, if any */
+  script?: { path: string; route: string; connectsTo?: string }
 }
 
 /**
@@ -102,8 +102,11 @@ export const PAGE_CSP =
 /**
  * The policy of a page with the common script and, if there is one, the second script with the path that it requests.
  */
-const scriptedCsp = (origin: string, script: PageParts['script']): string =>
-  `${PAGE_CSP}; script-src ${origin}${COPY.route}${script === undefined ? '' : ` ${origin}${script.route}; connect-src ${origin}${script.connectsTo}`}`
+function scriptedCsp(origin: string, script: PageParts['script']): string {
+  const second = script === undefined ? '' : ` ${origin}${script.route}`
+  const connects = script?.connectsTo === undefined ? '' : `; connect-src ${origin}${script.connectsTo}`
+  return `${PAGE_CSP}; script-src ${origin}${COPY.route}${second}${connects}`
+}
 
 /** Sends a page with its headers. Pages show personal data, so nothing may cache them. */
 export function sendPage(reply: FastifyReply, status: number, parts: PageParts): FastifyReply {

@@ -32,19 +32,39 @@ const ownClient = (origin: string): Application => ({
 })
 
 /**
- * Where a repeated sign-in leads: to sending, to the export, or (`again`) to the account page, to repeat the action
- * there.
+ * Where a repeated sign-in leads: to sending, to the export, to an approval by its id, or (`again`) to the account page,
+ * to repeat the action there.
  */
-export type ComesBackTo = 'again' | 'send' | 'export'
+export type ComesBackTo = 'again' | 'send' | 'export' | `approve.${string}`
+
+/** Where a first sign-in leads: to the account page, to the list of approvals, or to an approval by its id. */
+type FirstVisit = 'first' | 'approvals' | `approval.${string}`
+
+const isFirstVisit = (place: ComesBackTo | FirstVisit): place is FirstVisit =>
+  place === 'first' || place === 'approvals' || place.startsWith('approval.')
+
+/** Form of the ids of approvals, and so of the only part of an address that comes back from a sign-in. */
+export const APPROVAL_ID = /^[\w-]{1,64}$/
+
+/**
+ * Returns the path to which a sign-in comes back. `state` can be written by anyone: it chooses among our own pages.
+ */
+export function pathAfter(state: unknown): string {
+  if (typeof state !== 'string') return '/account'
+  if (state === 'send' || state === 'export' || state === 'approvals') return `/account/${state}`
+  const [, id = ''] = /^appro(?:val|ve)\.(.*)$/s.exec(state) ?? []
+  if (APPROVAL_ID.test(id)) return `/account/approvals/${id}`
+  return state === 'again' ? '/account?done=again' : '/account'
+}
 
 const returnOf = (origin: string): string => `${origin}/account/signed-in`
 
 /**
  * Returns the address where a browser signs in to the account pages. They need only the resulting session; nobody can
  * redeem the code, because its verifier is dropped.
- * @param comesBackTo  `first`: an existing session suffices; otherwise the user must sign in again for that action
+ * @param comesBackTo  a first visit: an existing session suffices; otherwise the user must sign in again for that action
  */
-export function ownSignIn(authOrigin: string, { comesBackTo }: { comesBackTo: 'first' | ComesBackTo }): string {
+export function ownSignIn(authOrigin: string, { comesBackTo }: { comesBackTo: FirstVisit | ComesBackTo }): string {
   const query = new URLSearchParams({
     client_id: OWN_CLIENT,
     response_type: 'code',
@@ -53,7 +73,7 @@ export function ownSignIn(authOrigin: string, { comesBackTo }: { comesBackTo: 'f
     code_challenge: createHash('sha256').update(newSecret()).digest('base64url'),
     code_challenge_method: 'S256',
     state: comesBackTo,
-    ...(comesBackTo === 'first' ? {} : { prompt: 'login' }),
+    ...(isFirstVisit(comesBackTo) ? {} : { prompt: 'login' }),
   })
   return `${issuerOf({ authOrigin })}/auth?${query.toString()}`
 }

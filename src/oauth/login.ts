@@ -248,6 +248,7 @@ const hidden = { schema: { hide: true } }
 function whyAgain({ chooser: { why } }: Texts, interaction: Interaction): string | null {
   if (interaction.prompt.reasons.includes(NEW_SPENDING)) return why.spends
   const wanted = parameterOf(interaction, 'client_id') === OWN_CLIENT ? parameterOf(interaction, 'state') : null
+  if (wanted?.startsWith('approve.')) return why.approve
   return wanted === 'send' || wanted === 'export' || wanted === 'again' ? why[wanted] : null
 }
 

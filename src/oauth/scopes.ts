@@ -12,9 +12,17 @@ export function domainsClaim(
   scope: string | undefined,
   { allowedOrigins, redirectUris }: Pick<Application, 'allowedOrigins' | 'redirectUris'>,
 ): { domains?: string[] } {
-  if (!(scope ?? '').split(' ').includes('messages:sign' satisfies Permission)) return {}
+  const isSigning = (scope ?? '').split(' ').includes('messages:sign' satisfies Permission)
+  return isSigning ? { domains: domainsOf({ allowedOrigins, redirectUris }) } : {}
+}
+
+/** Returns the hosts of an application's origins and redirect addresses. */
+export function domainsOf({
+  allowedOrigins,
+  redirectUris,
+}: Pick<Application, 'allowedOrigins' | 'redirectUris'>): string[] {
   const hosts = [...allowedOrigins, ...redirectUris].map((uri) => new URL(uri).host)
-  return { domains: [...new Set(hosts.filter((host) => host !== ''))] }
+  return [...new Set(hosts.filter((host) => host !== ''))]
 }
 
 /** The permission that costs money: it is shown separately and needs a recent sign-in. */

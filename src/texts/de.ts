@@ -1,3 +1,4 @@
+import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -73,6 +74,7 @@ export const de: Texts = {
       send: 'Zum Senden darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       export:
         'Zum Ausführen des Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
+      approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       again:
         'Für diese Änderung darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an und wiederholen Sie sie.',
       spends:
@@ -349,6 +351,7 @@ export const de: Texts = {
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
   signatures: signatures.de,
+  approvals: approvals.de,
   native: native.de,
   activity: {
     title: 'Alle Bewegungen',

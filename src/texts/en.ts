@@ -1,3 +1,4 @@
+import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -76,6 +77,7 @@ export const en = {
     why: {
       send: 'Sending takes a sign-in of the last 15 minutes. Sign in again to continue.',
       export: 'Exporting your key takes a sign-in of the last 5 minutes. Sign in again to continue.',
+      approve: 'Approving a request takes a sign-in of the last 15 minutes. Sign in again to continue.',
       again: 'This change takes a sign-in of the last 15 minutes. Sign in again, then repeat it.',
       spends: 'Allowing an application to spend takes a sign-in of the last 15 minutes. Sign in again to continue.',
     },
@@ -326,6 +328,8 @@ export const en = {
   },
   /** everything that was signed with the account, from the signer's log */
   signatures: signatures.en,
+  /** requests that wait for the user’s decision */
+  approvals: approvals.en,
   /** native currency in the activity */
   native: native.en,
   activity: {

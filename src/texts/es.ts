@@ -1,3 +1,4 @@
+import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -72,6 +73,8 @@ export const es: Texts = {
       send: 'Para enviar hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
       export:
         'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
+      approve:
+        'Para aprobar una solicitud hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
       again:
         'Para este cambio hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez y repítelo.',
       spends:
@@ -334,6 +337,7 @@ export const es: Texts = {
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
   },
   signatures: signatures.es,
+  approvals: approvals.es,
   native: native.es,
   activity: {
     title: 'Todos los movimientos',

@@ -1,3 +1,4 @@
+import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -73,6 +74,8 @@ export const fr: Texts = {
       send: 'Pour envoyer, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
       export:
         'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
+      approve:
+        'Pour accepter une demande, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
       again:
         'Pour cette modification, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau, puis recommencez-la.',
       spends:
@@ -341,6 +344,7 @@ export const fr: Texts = {
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },
   signatures: signatures.fr,
+  approvals: approvals.fr,
   native: native.fr,
   activity: {
     title: 'Tous les mouvements',

@@ -1,3 +1,4 @@
+import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -70,6 +71,7 @@ export const ja: Texts = {
     why: {
       send: '送るには、15 分以内のサインインが必要です。もう一度サインインしてください。',
       export: '鍵を書き出すには、5 分以内のサインインが必要です。もう一度サインインしてください。',
+      approve: '要求を承認するには、15 分以内のサインインが必要です。もう一度サインインしてください。',
       again: 'この変更には、15 分以内のサインインが必要です。もう一度サインインしてから、やり直してください。',
       spends:
         'アプリケーションに資産の利用を許可するには、15 分以内のサインインが必要です。もう一度サインインしてください。',
@@ -316,6 +318,7 @@ export const ja: Texts = {
     ambiguous: '数量を読み取れないか、二通りに読めます。桁区切りなしで入力してください。例：1.5',
   },
   signatures: signatures.ja,
+  approvals: approvals.ja,
   native: native.ja,
   activity: {
     title: 'すべての動き',

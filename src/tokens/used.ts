@@ -90,6 +90,32 @@ export const isUsed = (holder: TokenHolder, token: RawBuilder<unknown>) =>
     ) as newest
     where ${isOwnPlace(holder, { hash: sql`newest.hash`, logIndex: sql`newest.log_index` })}`)})`
 
+/**
+ * Builds the SQL condition that the user has dealt with an address. The user called or paid it, or caused one of the
+ * newest transfers between the account and it. A transfer that a stranger caused does not count: anyone can make a token
+ * log a payment of nothing from this account to an address that looks familiar.
+ * Indexes: transactions_target, operations_account, transfers_counterparty, attempts by its primary key.
+ */
+const isDealtWith = (holder: TokenHolder, address: RawBuilder<unknown>) =>
+  sql<boolean>`(${isTarget(holder, address)} or ${isThere(sql`
+    from (
+      select hash, log_index from transfers
+      where account_id = ${holder.accountId}::uuid and chain_id = ${holder.chainId}::bigint
+        and (case when direction = 0 then sender else recipient end) = ${address}
+      order by (token_type * 8 + direction * 2 + is_spam::int) desc, block_number desc, log_index desc
+      limit ${sql.lit(LOOKED_AT)}
+    ) as newest
+    where ${isOwnPlace(holder, { hash: sql`newest.hash`, logIndex: sql`newest.log_index` })}`)})`
+
+/** Returns which addresses the user has dealt with. @param addresses  20 bytes, lower-case */
+export async function selectDealtWith(db: Db, holder: TokenHolder, addresses: readonly Hex[]): Promise<Set<Hex>> {
+  if (addresses.length === 0) return new Set()
+  const { rows } = await sql<{ address: Uint8Array }>`
+    select address from unnest(${byteaArray(addresses)}) as one (address)
+    where ${isDealtWith(holder, sql`one.address`)}`.execute(db)
+  return new Set(rows.map(({ address }) => toHex(address)))
+}
+
 /** Returns which tokens the user has used. @param tokens  20 bytes, lower-case */
 export async function selectUsed(db: Db, holder: TokenHolder, tokens: readonly Hex[]): Promise<Set<Hex>> {
   if (tokens.length === 0) return new Set()

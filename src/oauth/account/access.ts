@@ -26,6 +26,9 @@ type AccountAction = {
 /** Returns the name of the finished action, the address where to continue, or its own reply. */
 type Work = (action: AccountAction) => Promise<string | URL | FastifyReply>
 
+/** Where the sign-in comes back to that a form needs first; it may depend on the form's path. */
+type Back = ComesBackTo | ((request: FastifyRequest) => ComesBackTo)
+
 /** The entry to every account page: it finds the visitor and checks that a form is theirs. */
 export type AccountDoor = {
   /** Returns who is signed in; null if nobody is: then redirect to a sign-in. @throws address_not_proven */
@@ -37,7 +40,7 @@ export type AccountDoor = {
   /** Handles a form of ours, sent by the user who was shown it. */
   act(path: string, work: Work): void
   /** Handles a form that needs a recent sign-in: without one, the user signs in again first. */
-  actFresh(path: string, work: Work, back?: ComesBackTo, seconds?: number): void
+  actFresh(path: string, work: Work, back?: Back, seconds?: number): void
 }
 
 /** Opens the entry to the account pages: it verifies visitors, limits their requests and registers their forms. */
@@ -97,11 +100,14 @@ export function openAccountDoor(
     }
   }
 
-  function actFresh(path: string, work: Work, back: ComesBackTo = 'again', seconds?: number): void {
+  function actFresh(path: string, work: Work, back: Back = 'again', seconds?: number): void {
+    const comesBackTo = (request: FastifyRequest) => (typeof back === 'function' ? back(request) : back)
     act(
       path,
       async (action) =>
-        isFresh(action.visitor, seconds) ? work(action) : new URL(ownSignIn(origin, { comesBackTo: back })),
+        isFresh(action.visitor, seconds)
+          ? work(action)
+          : new URL(ownSignIn(origin, { comesBackTo: comesBackTo(action.request) })),
       // Sending waits for a node and the signer.
       back === 'send' ? 'write' : 'vital',
     )

@@ -9,6 +9,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../../app.ts'
 import { forgetUses } from '../../applications/registry.ts'
+import { listApprovals } from '../../approvals/decide.ts'
 import type { Texts } from '../../texts/en.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
@@ -20,11 +21,12 @@ import { accountBody, eraseBody, shortBody, type OnNetwork } from './body.ts'
 import { hidden, leaveFor, openAccountDoor } from './access.ts'
 import type { AccountSlices, Listed, ShownTransfer } from './slices.ts'
 import { activityPage } from './activity.ts'
+import { approvalPages } from '../approvals/approvals.ts'
 import { exportPages } from './export.ts'
 import { listAllowed, revokeAll, revokeAllowed } from './allowed.ts'
 import { browserOf } from '../browser.ts'
 import type { Federation } from '../federation/federation.ts'
-import { ownSignIn } from '../first-party.ts'
+import { ownSignIn, pathAfter } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { linkingOf } from '../linking.ts'
 import { ownDataFile } from './own-data.ts'
@@ -62,6 +64,7 @@ export function accountPages(
   ownDataFile(server, app, { door, slices })
   exportPages(server, app, { door, keys })
   signaturesPage(server, app, { door, slices })
+  approvalPages(server, app, { door, slices, keys })
 
   /** GET /account: the overview; without a session, it redirects to a sign-in. */
   server.get<{ Querystring: { done?: unknown } }>(
@@ -73,7 +76,7 @@ export function accountPages(
       const { user } = visitor
       const { accountId, userId } = user
       const words = textsOf(request)
-      const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt] = await Promise.all([
+      const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt, approvals] = await Promise.all([
         Promise.all([...app.networks.keys()].map((chainId) => lookAt(words, user, chainId))),
         listAllowed(app, { accountId, userId }),
         listIdentities(db, { accountId, userId }),
@@ -81,6 +84,7 @@ export function accountPages(
         readFreezable(db, userId),
         door.noticeFor(visitor, words),
         readExported(db, accountId),
+        listApprovals(app, accountId),
       ])
       const { username, address, imageSrc } = userWire(user)
       const { done } = request.query
@@ -100,6 +104,7 @@ export function accountPages(
         session: visitor.sessionUid,
         notice,
         exportedAt,
+        waiting: approvals.filter(({ state }) => state === 'waiting').length,
         canExport: app.config.KEY_EXPORT === 'on',
         done: typeof done === 'string' && Object.hasOwn(words.done, done) ? words.done[done]! : null,
       })
@@ -118,8 +123,7 @@ export function accountPages(
         title: notSignedIn,
         body: shortBody(notSignedIn, null, { href: '/account', text: signIn }),
       })
-    if (state === 'send' || state === 'export') return leaveFor(reply, `/account/${state}`)
-    return leaveFor(reply, state === 'again' ? '/account?done=again' : '/account')
+    return leaveFor(reply, pathAfter(state))
   })
 
   /** POST /account/applications/revoke: `clientId`. */

@@ -44,6 +44,8 @@ export type AccountParts = {
   notice: string
   /** when the key was exported; null: never */
   exportedAt: Date | null
+  /** number of requests that wait for the user’s approval */
+  waiting: number
   canExport: boolean
   /** sentence about the action that the user has just taken */
   done: string | null
@@ -51,19 +53,21 @@ export type AccountParts = {
 
 /** Renders the overview of an account, with all actions that the user can take. Each function returns HTML, escaped. */
 export function accountBody(parts: AccountParts): string {
-  const { done, isFrozen, words, notice, exportedAt, canExport } = parts
+  const { done, isFrozen, words, notice, exportedAt, canExport, waiting } = parts
   const { exporting } = words
   const [frozen, whatItMeans] = words.codes.account_frozen
   const networks = parts.networks.map((one) => ({ ...one, canSend: one.canSend && !isFrozen }))
   return html`
     !${notice} !${done === null ? '' : html`<p class="notice" role="status">${done}</p>`}
     !${isFrozen ? html`<div class="danger stack tight"><b>${frozen}</b><span>${whatItMeans}</span></div>` : ''}
+    !${waiting === 0 ? '' : html`<p class="notice" role="status"><a href="/account/approvals">${words.approvals.link(waiting)}</a></p>`}
     !${exportedAt === null ? '' : html`<p class="notice">${exporting.exported(timeText(words, exportedAt))}</p>`}
     <h1>${words.account.title}</h1>
     <div class="columns">
       <div class="stack">!${personCard(parts)} !${networks.map((one) => networkCard(words, one)).join('')}</div>
       <div class="stack">!${applicationsCard(parts)} !${identitiesCard(parts)} !${sessionsCard(parts)}</div>
     </div>
+    <p><a href="/account/approvals">${words.approvals.inbox}</a></p>
     <p><a href="/account/signatures">${words.signatures.link}</a></p>
     <p><a href="/account/data.json" download>${words.account.data}</a></p>
     !${canExport ? html`<p><a href="/account/export">${exporting.title}</a></p>` : ''}

@@ -28,10 +28,33 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { clientId: string | null },
   ): Promise<Listed<SentTransaction>>
+  /** what is known of the addresses that an approval names; at most MAX_NAMED of each */
+  readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
   /** from the signer's log, on every network */
   readSignatures(owner: AccountOwner, page: { cursor?: string | undefined }): Promise<Listed<ShownSignature>>
   /** null if there is no chain to send on */
   sending: AccountSending | null
+}
+
+/** Maximum number of tokens, and of other addresses, that one approval page asks about. */
+export const MAX_NAMED = 20
+
+/** Native currency, tokens and other addresses, as an approval page names them. Addresses are lower-case. */
+export type KnownAddresses = {
+  native: { symbol: string; decimals: number } | null
+  tokens: KnownToken[]
+  /** those of `others` that the user has dealt with; null: unknown */
+  dealtWith: Hex[] | null
+}
+
+/** `isListed`: the symbol is the operator's; otherwise it is the token's own word. `isSpam`: its name looks like spam. */
+export type KnownToken = {
+  token: Hex
+  symbol: string
+  decimals: number
+  isListed: boolean
+  isSpam: boolean
+  isCollection: boolean
 }
 
 export type AccountOwner = { accountId: string; userId: UserId; address: Hex }

@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
-import { isKnownAddress, storedAddressOf, type AddressProver } from '../../http/proven-address.ts'
+import type { AddressProver } from '../../http/proven-address.ts'
 import { cutPage, isMoment, readPageCursor, writeCursor } from '../../http/cursor.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../hex.ts'
@@ -9,6 +9,7 @@ import { fromWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
 import { momentText } from '../../store/read-time.ts'
 import { readCalls } from '../../gas/dispatch.ts'
+import { namesOf } from '../../users/names.ts'
 import { publicStates } from '../wire.ts'
 
 /** A transaction as shown to the user whose account it is. */
@@ -249,26 +250,6 @@ export async function listPayments(
     })),
     nextCursor: rows.length > limit && last !== undefined ? behind(last) : null,
   }
-}
-
-/**
- * Returns the names of users by address, at the identity that their account is known by. Only verified addresses are
- * included.
- */
-export async function namesOf(app: AddressProver, addresses: Uint8Array[]): Promise<Map<Hex, string>> {
-  if (addresses.length === 0) return new Map()
-  const rows = await app.db
-    .selectFrom('accounts as account')
-    .innerJoin('identities as identity', 'identity.account_id', 'account.account_id')
-    .select(['account.address', 'account.user_id', 'account.attestation', 'identity.username'])
-    .where('account.address', 'in', addresses)
-    .where('identity.signed_in_at', 'is not', null)
-    .where(sql<boolean>`identity.provider || '-' || identity.subject = account.user_id`)
-    .execute()
-  const names = new Map<Hex, string>()
-  for (const row of rows)
-    if (await isKnownAddress(app, storedAddressOf(row))) names.set(toHex(row.address), row.username)
-  return names
 }
 
 /**

@@ -1,0 +1,245 @@
+/**
+ * oauth/approvals: the pages on which users approve or deny requests.
+ * Owns: what the pages say of a request, computed from its parsed content, and the approval token.
+ * Does not own: the table and its states (`approvals/`), what messages do (`messages/`), sign-in and forms
+ *   (`oauth/account/access.ts`).
+ * Start with `describe.ts`, then `body.ts`.
+ */
+
+import { readFileSync } from 'node:fs'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { App } from '../../app.ts'
+import { decide, listApprovals, readApproval, type Approval } from '../../approvals/decide.ts'
+import type { Application } from '../../applications/application.ts'
+import { redirectOrigin } from '../../applications/redirects.ts'
+import { fromHex } from '../../hex.ts'
+import { checksumAddress } from '../../abi/address.ts'
+import { asset } from '../../http/asset.ts'
+import { sendPage, textsOf } from '../../http/page.ts'
+import { MessageInvalid } from '../../messages/message.ts'
+import type { Texts } from '../../texts/en.ts'
+import type { ProvenUser } from '../../users/find.ts'
+import { assertChangeable } from '../../users/freeze.ts'
+import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
+import { shortBody } from '../account/body.ts'
+import type { AccountSlices } from '../account/slices.ts'
+import { APPROVAL_ID, findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
+import type { PrivateKeys } from '../keys.ts'
+import { chainName } from '../page-context.ts'
+import { domainsOf } from '../scopes.ts'
+import { provenVisitor, type Visitor } from '../sessions.ts'
+import { approvalToken } from './approval-token.ts'
+import { approvalBody, decidedBody, inboxBody, outcomeOf, unreadableBody, type Asker, type Listed } from './body.ts'
+import { describe, shownMark, type Described } from './describe.ts'
+import { readNames, type Names } from './names.ts'
+import { sentenceOf } from './sentence.ts'
+
+type ApprovalPageContext = { door: AccountDoor; slices: AccountSlices; keys: PrivateKeys }
+
+/** Registers the pages on which users approve or deny what applications ask for. They work without JavaScript. */
+export function approvalPages(server: FastifyInstance, app: App, { door, slices, keys }: ApprovalPageContext): void {
+  server.get(SCRIPT.route, hidden, (_request, reply) =>
+    reply
+      .header('content-type', SCRIPT.type)
+      .header('cache-control', 'public, max-age=31536000, immutable')
+      .header('x-content-type-options', 'nosniff')
+      .send(SCRIPT.content),
+  )
+
+  /** GET /account/approvals: what waits for the user, and the last that was decided. */
+  server.get('/account/approvals', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'approvals' }))
+    const words = textsOf(request)
+    const approvals = await listApprovals(app, visitor.user.accountId)
+    const listed = await listedOf(words, visitor.user, approvals)
+    const body = `${await door.noticeFor(visitor, words)}${inboxBody(words, listed, app.clock.wall())}`
+    return sendPage(reply, 200, {
+      words,
+      title: words.approvals.inbox,
+      layout: 'wide',
+      hasScript: app.authOrigin,
+      body,
+    })
+  })
+
+  /** GET /account/approvals/:id: the request, if it is for this user; or what became of it. */
+  server.get<{ Params: { id: string } }>('/account/approvals/:id', hidden, async (request, reply) => {
+    const { id } = request.params
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null)
+      return leaveFor(
+        reply,
+        ownSignIn(app.authOrigin, { comesBackTo: APPROVAL_ID.test(id) ? `approval.${id}` : 'approvals' }),
+      )
+    const words = textsOf(request)
+    const approval = await ownApproval(request, reply, visitor, id)
+    if (approval === null) return reply
+    if (approval.state !== 'waiting') return showDecided(reply, words, approval, 200)
+    const { described, asker, isApprovable } = await readAsked(words, approval, visitor.user)
+    const csrf = door.csrfOf(visitor)
+    const notice = await door.noticeFor(visitor, words)
+    if (described === null) {
+      const body = `${notice}${unreadableBody(words, { approval, asker, csrf })}`
+      return sendPage(reply, 200, { words, title: words.approvals.title, hasScript: app.authOrigin, body })
+    }
+    const body = `${notice}${approvalBody(words, {
+      ...{ approval, asker, described, csrf, address: checksumAddress(visitor.user.address) },
+      names: await readNames(app, slices, visitor.user, approval.chainId, [described]),
+      network: chainName(app, words, approval.chainId),
+      mark: shownMark(approval, described),
+      isFresh: door.isFresh(visitor),
+      canApprove: isApprovable,
+    })}`
+    return sendPage(reply, 200, {
+      words,
+      title: words.approvals.title,
+      hasScript: app.authOrigin,
+      script: SCRIPT,
+      body,
+    })
+  })
+
+  /** POST /account/approvals/:id/approve: `shown`, the mark of what the page showed. Needs a recent sign-in. */
+  door.actFresh(
+    '/account/approvals/:id/approve',
+    async ({ visitor, form, request, reply }) => {
+      const approval = await ownApproval(request, reply, visitor, idOf(request))
+      if (approval === null) return reply
+      const words = textsOf(request)
+      if (approval.state !== 'waiting') return showDecided(reply, words, approval, 409)
+      const { user } = await provenVisitor(app, visitor)
+      await assertChangeable(app.db, user.accountId)
+      const { described, isApprovable } = await readAsked(words, approval, user)
+      if (described === null || !isApprovable || shownMark(approval, described) !== form.shown)
+        return showChanged(reply, words, approval)
+      const { id, accountId } = approval
+      const token = await approvalToken(app, keys, { userId: user.userId, approval, digest: described.digest })
+      if (await decide(app, { id, accountId, decision: 'approved', token })) {
+        app.telemetry.log.info('approval_decided', { id, decision: 'approved' })
+        return here(id)
+      }
+      return showDecidedNow(reply, words, approval)
+    },
+    (request) => `approve.${idOf(request)}`,
+  )
+
+  /** POST /account/approvals/:id/deny: needs no recent sign-in, because it only forbids. */
+  door.act('/account/approvals/:id/deny', async ({ visitor, request, reply }) => {
+    const approval = await ownApproval(request, reply, visitor, idOf(request))
+    if (approval === null) return reply
+    const { id, accountId } = approval
+    if (await decide(app, { id, accountId, decision: 'denied', token: null })) {
+      app.telemetry.log.info('approval_decided', { id, decision: 'denied' })
+      return here(id)
+    }
+    return showDecidedNow(reply, textsOf(request), approval)
+  })
+
+  const here = (id: string): URL => new URL(`/account/approvals/${id}`, app.authOrigin)
+  const idOf = (request: FastifyRequest): string => (request.params as { id: string }).id
+
+  /** Returns a request to this user; otherwise sends the page that says why there is none, and returns null. */
+  async function ownApproval(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { user }: Visitor,
+    id: string,
+  ): Promise<Approval | null> {
+    const { approvals: texts, ...words } = textsOf(request)
+    const approval = APPROVAL_ID.test(id) ? await readApproval(app, id) : null
+    if (approval?.accountId === user.accountId) return approval
+    const [title, hint, next] =
+      approval === null
+        ? [texts.missingTitle, texts.missingHint, { href: '/account/approvals', text: texts.inbox }]
+        : [
+            texts.otherTitle,
+            texts.otherHint,
+            { href: ownSignIn(app.authOrigin, { comesBackTo: `approve.${id}` }), text: texts.otherSignIn },
+          ]
+    sendPage(reply, 404, { words: { ...words, approvals: texts }, title, body: shortBody(title, hint, next) })
+    return null
+  }
+
+  /** Reads who asks and for what; `described`: null if nobody can approve it for this account and network. */
+  async function readAsked(
+    words: Texts,
+    { chainId, clientId, content }: Approval,
+    { address }: ProvenUser,
+  ): Promise<Asked> {
+    const application = await findClient(app, clientId)
+    const asker = askerOf(words, application)
+    const facts = { address: fromHex(address), chainId, at: app.clock.wall(), domains: asker.hosts }
+    const isOfNetwork = application?.clientId === OWN_CLIENT || application?.chainId === chainId
+    const isServed = application !== null && !application.isSuspended && isOfNetwork
+    try {
+      const described = describe(content, facts)
+      return { asker, described, isApprovable: isServed && described.isApprovable }
+    } catch (error) {
+      if (!(error instanceof MessageInvalid)) throw error
+      return { asker, described: null, isApprovable: false }
+    }
+  }
+
+  /** Describes each request for the inbox, with one look-up of names for each network. */
+  async function listedOf(words: Texts, user: ProvenUser, approvals: readonly Approval[]): Promise<Listed[]> {
+    const asked = await Promise.all(
+      approvals.map(async (approval) => ({ approval, ...(await readAsked(words, approval, user)) })),
+    )
+    const chainIds = [...new Set(approvals.map(({ chainId }) => chainId))]
+    const names = await Promise.all(
+      chainIds.map(async (chainId): Promise<[number, Names]> => {
+        const described = asked.flatMap((one) =>
+          one.approval.chainId === chainId && one.described !== null ? [one.described] : [],
+        )
+        return [chainId, await readNames(app, slices, user, chainId, described)]
+      }),
+    )
+    const namesAt = new Map(names)
+    return asked.map(({ approval, asker, described }) => ({
+      approval,
+      asker,
+      sentence: described === null ? null : sentenceOf(words, namesAt.get(approval.chainId)!, described),
+      network: chainName(app, words, approval.chainId),
+    }))
+  }
+
+  async function showDecided(
+    reply: FastifyReply,
+    words: Texts,
+    approval: Approval,
+    status: number,
+  ): Promise<FastifyReply> {
+    const asker = askerOf(words, await findClient(app, approval.clientId))
+    const state = approval.state === 'waiting' ? 'expired' : approval.state
+    const { title } = outcomeOf(words, state, asker)
+    const body = decidedBody(words, { approval, state, asker })
+    return sendPage(reply, status, { words, title, hasScript: app.authOrigin, script: SCRIPT, body })
+  }
+
+  /** Shows what became of a request that another form has decided, or that has expired. */
+  async function showDecidedNow(reply: FastifyReply, words: Texts, approval: Approval): Promise<FastifyReply> {
+    return showDecided(reply, words, (await readApproval(app, approval.id)) ?? approval, 409)
+  }
+
+  function showChanged(reply: FastifyReply, { approvals: texts, ...words }: Texts, { id }: Approval): FastifyReply {
+    const next = { href: `/account/approvals/${id}`, text: texts.lookAgain }
+    const body = shortBody(texts.changedTitle, texts.changedHint, next)
+    return sendPage(reply, 409, { words: { ...words, approvals: texts }, title: texts.changedTitle, body })
+  }
+}
+
+type Asked = { asker: Asker; described: Described | null; isApprovable: boolean }
+
+function askerOf({ approvals }: Texts, application: Application | null): Asker {
+  if (application === null) return { name: approvals.unknownApplication, logoUri: null, hosts: [], origins: [] }
+  const { name, logoUri, redirectUris, allowedOrigins } = application
+  const origins = [...allowedOrigins, ...redirectUris.map(redirectOrigin)].filter((one) => /^https?:/.test(one))
+  return { name, logoUri, hosts: domainsOf(application), origins: [...new Set(origins)] }
+}
+
+const SCRIPT = asset(
+  '/assets/approve.js',
+  'text/javascript; charset=utf-8',
+  readFileSync(new URL('approve.js', import.meta.url), 'utf8'),
+)

@@ -1,0 +1,248 @@
+import { html } from 'ghtml'
+import type { Approval, ApprovalState } from '../../approvals/decide.ts'
+import { checksumAddress } from '../../abi/address.ts'
+import { rich, timeHtml } from '../../http/page.ts'
+import type { Texts } from '../../texts/en.ts'
+import type { Rich } from '../../texts/rich.ts'
+import { form } from '../account/body.ts'
+import { picture } from '../pages.ts'
+import type { Described, Move } from './describe.ts'
+import type { Names } from './names.ts'
+import { moveText, sentenceOf, tokenText } from './sentence.ts'
+
+/** Milliseconds for which the button to approve waits after the page appears. */
+const WAITS_MS = 700
+
+/** The application that asks; `hosts`: of its registered addresses. */
+export type Asker = { name: string; logoUri: string | null; hosts: string[]; origins: string[] }
+
+type Shown = {
+  approval: Approval
+  asker: Asker
+  described: Described
+  names: Names
+  address: string
+  network: string
+  /** what the form sends, so that only what was shown is approved */
+  mark: string
+  csrf: string
+  /** the user signed in recently */
+  isFresh: boolean
+  canApprove: boolean
+}
+
+/** Renders a request that waits: what happens, who asks, what moves, what to beware of. Returns HTML, escaped. */
+export function approvalBody(words: Texts, shown: Shown): string {
+  const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
+  const texts = words.approvals
+  const path = `/account/approvals/${approval.id}`
+  const approve = html`<button class="button" data-waits="${String(WAITS_MS)}">${texts.approve}</button>`
+  return html`
+    <div class="card stack">
+      <p class="muted">${texts.title}</p>
+      <h1>!${rich(sentenceOf(words, names, described))}</h1>
+      !${askerHtml(words, approval, asker)}
+      <hr />
+      !${
+        described.text === null
+          ? ''
+          : html`<h2>${texts.textIs}</h2>
+              !${scrolling(texts.textIs, described.text)}`
+      }
+      <dl class="facts">
+        !${movesHtml(words, names, described)}
+        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, checksumAddress(to))}`)).join('')}
+        !${described.sentence === 'order' ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
+        !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
+      </dl>
+      !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
+      <details>
+        <summary>${texts.raw}</summary>
+        <div class="stack tight">
+          !${scrolling(texts.raw, described.raw)}
+          <p class="muted"><small>${texts.rawHint}</small></p>
+        </div>
+      </details>
+      !${canApprove ? form(`${path}/approve`, csrf, { shown: mark }, approve) : html`<p class="danger">${texts.unreadable}</p>`}
+      !${form(`${path}/deny`, csrf, {}, html`<button class="button quiet">${texts.deny}</button>`)}
+      <p class="muted">
+        <small
+          >${texts.final} !${canApprove && !isFresh ? html`${texts.signInFirst} ` : ''}${texts.expiresAt}
+          !${timeHtml(words, approval.expiresAt)}.</small
+        >
+      </p>
+    </div>
+  `
+}
+
+/** Renders a request whose content cannot be read: it can only be denied. */
+export function unreadableBody(words: Texts, { approval, asker, csrf }: Pick<Shown, 'approval' | 'asker' | 'csrf'>) {
+  const texts = words.approvals
+  return html`
+    <div class="card stack">
+      <h1>${texts.unreadable}</h1>
+      !${askerHtml(words, approval, asker)}
+      !${form(`/account/approvals/${approval.id}/deny`, csrf, {}, html`<button class="button">${texts.deny}</button>`)}
+    </div>
+  `
+}
+
+const fact = (name: string, value: string): string =>
+  html`<dt>${name}</dt>
+    <dd>!${value}</dd>`
+
+/** Renders text that may be long, in a box that scrolls and that the keyboard reaches. */
+const scrolling = (label: string, text: string): string =>
+  html`<pre tabindex="0" role="group" aria-label="${label}">${text}</pre>`
+
+function askerHtml(words: Texts, { createdAt, askedFrom }: Approval, { name, logoUri, hosts }: Asker): string {
+  const texts = words.approvals
+  return html`
+    <div class="row">
+      !${picture(logoUri, 'logo')}
+      <p>
+        <span class="muted">${texts.askedBy}</span><br /><b>${name}</b
+        >!${hosts.length === 0 ? '' : html`<br />${hosts.join(', ')}`}<br /><small class="muted"
+          >!${timeHtml(words, createdAt)}!${askedFrom === null ? '' : html` · ${texts.askedFrom} ${askedFrom}`}</small
+        >
+      </p>
+    </div>
+  `
+}
+
+/** Renders what moves, and to whom. The same recipient of several is named once. */
+function movesHtml(words: Texts, names: Names, { moves }: Described): string {
+  const texts = words.approvals
+  return moves
+    .map((move, index) => {
+      const isLastTo = moves[index + 1]?.to !== move.to || moves[index + 1]?.kind !== move.kind
+      const [what, who] = headingsOf(texts, move)
+      const until = move.kind === 'allows' && move.amount !== '0' ? untilHtml(words, move) : ''
+      return html`!${fact(what, html`<b>${move.amount === '0' && move.kind === 'allows' ? tokenText(words, names, move.token) : moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`)}!${until}!${isLastTo ? fact(who, addressHtml(words, names, move.to)) : ''}`
+    })
+    .join('')
+}
+
+function headingsOf(texts: Texts['approvals'], { kind, amount }: Move): [what: string, who: string] {
+  if (kind === 'pays') return [texts.leaves, texts.recipient]
+  return [amount === '0' ? texts.mayNoLongerTake : texts.mayTake, texts.spender]
+}
+
+const untilHtml = (words: Texts, { until }: Move): string =>
+  fact(
+    words.approvals.until,
+    until === null ? html`${words.approvals.forever}` : timeHtml(words, new Date(until * 1_000)),
+  )
+
+/** Renders the contract of a token, and that its name looks like spam. */
+function tokenNote(words: Texts, names: Names, { token }: Move): string {
+  if (token === null) return ''
+  const spam =
+    names.token(token)?.isSpam === true
+      ? html` <span class="badge danger" title="${words.account.spamHint}">${words.account.spam}</span>`
+      : ''
+  return html`!${spam}<br /><small class="muted mono">${token}</small>`
+}
+
+/** Renders who receives or may take something: a user's name if there is one, and always the whole address. */
+function addressHtml(words: Texts, names: Names, address: string): string {
+  const user = names.user(address)
+  const isNew = names.isDealtWith(address) === false
+  return html`!${user === null ? '' : html`<b>${user}</b><br />`}<span class="mono">${address}</span
+    >!${isNew ? html`<br /><span class="danger">${words.approvals.neverUsed}</span>` : ''}`
+}
+
+type Decided = { approval: Approval; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
+
+/** Renders a request that was decided or has expired. The script tells it to the window that opened this one. */
+export function decidedBody(words: Texts, { approval, state, asker }: Decided): string {
+  const { title, hint } = outcomeOf(words, state, asker)
+  return html`<div
+    class="card stack"
+    data-approval="${approval.id}"
+    data-state="${state}"
+    data-origins="${JSON.stringify(asker.origins)}"
+  >
+    <h1>${title}</h1>
+    <p>${hint}</p>
+    <p><a href="/account/approvals">${words.approvals.inbox}</a></p>
+  </div>`
+}
+
+export function outcomeOf(
+  { approvals: texts }: Texts,
+  state: Exclude<ApprovalState, 'waiting'>,
+  { name }: Pick<Asker, 'name'>,
+): { title: string; hint: string } {
+  switch (state) {
+    case 'approved':
+      return { title: texts.approvedTitle, hint: texts.approvedHint(name) }
+    case 'used':
+      return { title: texts.usedTitle, hint: texts.usedHint }
+    case 'denied':
+      return { title: texts.deniedTitle, hint: texts.deniedHint }
+    default:
+      return { title: texts.expiredTitle, hint: texts.expiredHint }
+  }
+}
+
+/** A line of the inbox; `sentence`: null for content that cannot be read. */
+export type Listed = { approval: Approval; asker: Asker; sentence: Rich | null; network: string }
+
+/** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
+export function inboxBody(words: Texts, listed: Listed[], now: number): string {
+  const texts = words.approvals
+  const waiting = listed.filter(({ approval }) => approval.state === 'waiting')
+  const decided = listed.filter(({ approval }) => approval.state !== 'waiting')
+  return html`
+    <h1>${texts.inbox}</h1>
+    <p class="muted">${texts.inboxHint}</p>
+    <section class="card stack">
+      <h2>${texts.waiting}</h2>
+      !${
+        waiting.length === 0
+          ? html`<p class="muted">${texts.nothingWaits}</p>`
+          : html`<ul class="rows">
+              !${waiting.map((one) => waitingItem(words, one, now)).join('')}
+            </ul>`
+      }
+    </section>
+    !${
+      decided.length === 0
+        ? ''
+        : html`<section class="card stack">
+            <h2>${texts.decided}</h2>
+            <ul class="rows">
+              !${decided.map((one) => decidedItem(words, one)).join('')}
+            </ul>
+          </section>`
+    }
+    <p><a href="/account">${words.account.back}</a></p>
+  `
+}
+
+const sentenceHtml = (words: Texts, sentence: Rich | null): string =>
+  sentence === null ? html`${words.approvals.unreadable}` : rich(sentence)
+
+function waitingItem(words: Texts, { approval, asker, sentence, network }: Listed, now: number): string {
+  const texts = words.approvals
+  const minutes = Math.max(1, Math.ceil((approval.expiresAt.getTime() - now) / 60_000))
+  return html`<li class="row spread">
+    <p>
+      !${sentenceHtml(words, sentence)}<br /><small class="muted"
+        >${asker.name} · ${network} · ${texts.minutesLeft(minutes)}</small
+      >
+    </p>
+    <a class="button small" href="/account/approvals/${approval.id}">${texts.look}</a>
+  </li>`
+}
+
+function decidedItem(words: Texts, { approval, asker, sentence, network }: Listed): string {
+  const state = approval.state as Exclude<ApprovalState, 'waiting'>
+  const at = approval.decidedAt ?? approval.expiresAt
+  const tone = state === 'approved' || state === 'used' ? 'badge good' : 'badge'
+  return html`<li>
+    <p>!${sentenceHtml(words, sentence)} <span class="${tone}">${words.approvals.states[state]}</span></p>
+    <p class="muted"><small>${asker.name} · ${network} · !${timeHtml(words, at)}</small></p>
+  </li>`
+}

@@ -1,0 +1,73 @@
+import { budgetFor, tryDecodeSequence } from '../../abi/decode.ts'
+import { parseAbi, selectorOf } from '../../abi/parse.ts'
+import { shapeOf, type Shape, type Value } from '../../abi/shape.ts'
+import { fromHex, toHex } from '../../hex.ts'
+import type { Hex } from '../../ids.ts'
+import { checksummed } from '../../messages/address.ts'
+import type { MessageSummary } from '../../messages/classify.ts'
+import type { EquivalentCall } from '../../messages/equivalent-call.ts'
+import { allows, allowsAll, allowsByPermit2, isUnlimited, pays, paysNative, type Grant } from '../../messages/grants.ts'
+
+type Move = MessageSummary['moves'][number]
+/** Returns null if the call takes from another account. `own`: lower-case. */
+type Reader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
+
+const address = (value: Value | undefined): Buffer => fromHex(value as Hex)
+const number = (value: Value | undefined): bigint => value as bigint
+
+const paysItem: Reader = ([from, to, item, amount], { contract, own }) =>
+  from === own ? { ...pays(contract, address(to), typeof amount === 'bigint' ? amount : 1n), item: number(item) } : null
+const allowsAmount: Reader = ([to, amount], { contract }) => allows(contract, address(to), number(amount))
+
+/** Functions whose effect a page can say, at any address. What the signer counts is in `signer/policy/calldata.ts`. */
+const READERS: Record<string, Reader> = {
+  'transfer(address,uint256)': ([to, amount], { contract }) => pays(contract, address(to), number(amount)),
+  'transferFrom(address,address,uint256)': ([from, to, amount], { contract, own }) =>
+    from === own ? pays(contract, address(to), number(amount)) : null,
+  'safeTransferFrom(address,address,uint256)': paysItem,
+  'safeTransferFrom(address,address,uint256,bytes)': paysItem,
+  'safeTransferFrom(address,address,uint256,uint256,bytes)': paysItem,
+  'approve(address,uint256)': allowsAmount,
+  'increaseAllowance(address,uint256)': allowsAmount,
+  'setApprovalForAll(address,bool)': ([to, isOn], { contract }) => allowsAll(contract, address(to), isOn === true),
+  // Permit2
+  'approve(address,address,uint160,uint48)': ([token, to, amount, until]) =>
+    allowsByPermit2(address(token), address(to), number(amount), number(until)),
+}
+
+const FUNCTIONS = new Map(
+  Object.entries(READERS).map(([signature, read]): [Hex, { shapes: Shape[]; read: Reader }] => {
+    const { function: fn } = parseAbi(`${signature} public`)
+    return [selectorOf(fn), { shapes: fn.inputs.map(shapeOf), read }]
+  }),
+)
+
+/**
+ * Reads what a call pays or allows.
+ * @param own  the account that makes the call
+ * @returns `selector`: of a function that is not known, or whose arguments cannot be read; null if the moves are all of it
+ */
+export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { moves: Move[]; selector: Hex | null } {
+  const paid = value > 0n || data.length === 0 ? [paysNative(to, value)] : []
+  if (data.length === 0) return { moves: paid.map(moveOf), selector: null }
+  const selector = toHex(data.subarray(0, 4))
+  const known = FUNCTIONS.get(selector)
+  const rest = data.subarray(4)
+  const args = known === undefined ? null : tryDecodeSequence(known.shapes, rest, budgetFor(rest))
+  const grant = args === null ? null : known!.read(args, { contract: to, own: toHex(own) })
+  return {
+    moves: [...paid, ...(grant === null ? [] : [grant])].map(moveOf),
+    selector: grant === null ? selector : null,
+  }
+}
+
+/** Returns a grant as `classify` summarizes it. */
+const moveOf = (grant: Grant): Move => ({
+  kind: grant.kind,
+  token: grant.token === null ? null : checksummed(grant.token),
+  amount:
+    grant.amount === 'all' ? 'all' : grant.kind === 'allows' && isUnlimited(grant) ? 'unlimited' : String(grant.amount),
+  item: grant.item === null ? null : String(grant.item),
+  to: checksummed(grant.to),
+  until: grant.until === null || grant.until > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(grant.until),
+})

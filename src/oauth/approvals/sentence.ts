@@ -1,0 +1,80 @@
+import { amountText } from '../../http/amount.ts'
+import type { Texts } from '../../texts/en.ts'
+import type { Rich } from '../../texts/rich.ts'
+import { timeText } from '../../texts/time.ts'
+import type { Described, Move } from './describe.ts'
+import type { Names } from './names.ts'
+
+/** Returns what a request does, in one sentence. */
+export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
+  const { sentences } = words.approvals
+  const { sentence, moves, domain, calls, count } = described
+  const [move] = moves
+  switch (sentence) {
+    case 'login':
+      return sentences.login(domain ?? '?')
+    case 'text':
+    case 'vote':
+    case 'power':
+    case 'other':
+    case 'opaque':
+      return sentences[sentence]
+    case 'call':
+      return sentences.call(whoText(names, calls[0]!.to))
+    case 'several':
+      return sentences.several(count)
+    case 'order':
+      return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
+    case 'pay':
+      return sentences.pay(listText(words, names, moves), whoText(names, move!.to))
+    case 'revoke':
+      if (move === undefined) return sentences.cancel
+      return sentences.revoke(whoText(names, move.to), tokenText(words, names, move.token))
+    default:
+      return sentences.allow(
+        whoText(names, move!.to),
+        listText(words, names, moves),
+        move!.until === null ? null : timeText(words, new Date(move!.until * 1_000)),
+      )
+  }
+}
+
+/** Returns several amounts as the language lists them. */
+function listText(words: Texts, names: Names, moves: readonly Move[]): string {
+  const texts = moves.map((move) => moveText(words, names, move))
+  return new Intl.ListFormat(words.locale, { type: 'conjunction' }).format(texts)
+}
+
+/** Returns what moves, in words: an amount and its token. */
+export function moveText(words: Texts, names: Names, move: Move): string {
+  const texts = words.approvals
+  const token = tokenText(words, names, move.token)
+  const known = move.token === null ? null : names.token(move.token)
+  if (move.amount === 'all') return texts.all(token)
+  // A collection's amount is an id, also where the same function allows an amount of other tokens.
+  const item = move.item ?? (known?.isCollection === true && move.amount !== '0' ? move.amount : null)
+  if (item !== null && item !== 'unlimited') {
+    const piece = texts.piece(token, item)
+    return move.item !== null && move.amount !== '1' ? `${move.amount} × ${piece}` : piece
+  }
+  if (move.amount === 'unlimited') return texts.unlimited(token)
+  const facts = move.token === null ? names.native : known
+  if (facts === null) return texts.smallest(move.amount, token)
+  const amount = amountText(words, { value: BigInt(move.amount), decimals: facts.decimals }).full
+  if (known === null || known.isListed) return `${amount} ${token}`
+  return known.symbol === '' ? texts.smallest(move.amount, token) : texts.claimed(amount, known.symbol)
+}
+
+/** Returns what a token is called: as the operator calls it, otherwise as it calls itself. */
+export function tokenText(words: Texts, names: Names, token: string | null): string {
+  const texts = words.approvals
+  if (token === null) return names.native?.symbol ?? texts.coin
+  const known = names.token(token)
+  if (known === null || known.symbol === '') return texts.nameless(shortAddress(token))
+  return known.isListed ? known.symbol : texts.claims(known.symbol)
+}
+
+/** Returns a user's name, or a short address. */
+export const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
+
+export const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
