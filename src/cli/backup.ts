@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { readIdentities, readRecipient } from '../backup/age.ts'
 import { readSome, type Environment } from '../config.ts'
 import { lockFolder } from '../folder-lock.ts'
@@ -109,7 +109,12 @@ export function addDrill(program: Command, shell: Shell): void {
     .description('test a backup of `chatelaine backup` in a temporary database; changes no installation')
     .argument('<file>', 'file of `chatelaine backup`')
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
-    .option('--in <folder>', 'parent of the temporary folder, with space for the database', tmpdir())
+    .addOption(
+      new Option('--in <folder>', 'parent of the temporary folder, with space for the database').default(
+        tmpdir(),
+        'the system’s temporary folder',
+      ),
+    )
     .action(async (file: string, given: { identity: string[]; in: string }) => {
       const comesBack = await told('This backup was not tried to its end.', () =>
         inPrivate(() => drill(shell, file, given)),

@@ -15,77 +15,95 @@ type FirstWord = {
   name: string
   arguments?: string
   description: string
+  /** the OS user who runs it */
+  user: string
   add: (program: Command, shell: Shell) => Promise<unknown>
 }
+
+const SERVER = 'the server’s user'
 
 const FIRST_WORDS: readonly FirstWord[] = [
   {
     name: 'account',
+    user: SERVER,
     description: 'manage user accounts',
     add: async (program, shell) => program.addCommand((await import('./account.ts')).account(shell)),
   },
   {
     name: 'actions',
+    user: SERVER,
     description: 'read the audit log of operator actions',
     add: async (program, shell) => program.addCommand((await import('./actions.ts')).actions(shell)),
   },
   {
     name: 'app',
+    user: SERVER,
     description: 'manage applications',
     add: async (program, shell) => program.addCommand((await import('./app.ts')).app(shell)),
   },
   {
     name: 'auth',
+    user: 'the authorization server’s user',
     description: 'run the authorization server as a separate program: docs/operate/split-deployment.md',
     add: async (program, shell) => program.addCommand((await import('./auth.ts')).auth(shell)),
   },
   {
     name: 'database',
+    user: 'any user, with the connection of the tables’ owner',
     description: 'manage the database roles of a split deployment',
     add: async (program, shell) => program.addCommand((await import('./database-roles.ts')).database(shell)),
   },
   {
     name: 'network',
+    user: SERVER,
     description: 'manage networks',
     add: async (program, shell) => program.addCommand((await import('./network.ts')).network(shell)),
   },
   {
     name: 'auth-keys',
+    user: SERVER,
     description: 'manage the keys of the authorization server',
     add: async (program, shell) => program.addCommand((await import('./auth-keys.ts')).authKeys(shell)),
   },
   {
     name: 'operator-token',
+    user: SERVER,
     description: 'manage operator API tokens',
     add: async (program, shell) => program.addCommand((await import('./operator-token.ts')).operatorToken(shell)),
   },
   {
     name: 'policy',
+    user: 'any user; `replay` as the signer’s user',
     description: 'check, sign and replay signer policies; changes nothing in force',
     add: async (program, shell) => program.addCommand((await import('./policy.ts')).policy(shell)),
   },
   {
     name: 'provider',
+    user: SERVER,
     description: 'check identity providers before users sign in with them',
     add: async (program, shell) => program.addCommand((await import('./provider.ts')).provider(shell)),
   },
   {
     name: 'signer',
+    user: 'the signer’s user',
     description: 'run and manage the signer, a separate program with SIGNER_… settings',
     add: async (program, shell) => program.addCommand((await import('./signer.ts')).signer(shell)),
   },
   {
     name: 'signing-log',
+    user: SERVER,
     description: 'show or replace the stored head of the signer’s log',
     add: async (program, shell) => program.addCommand((await import('./signing-log.ts')).signingLog(shell)),
   },
   {
     name: 'sponsor',
+    user: SERVER,
     description: 'manage sponsors, which pay users’ gas: docs/operate/gas/overview.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
     name: 'token',
+    user: SERVER,
     arguments: '[options] <user>',
     description:
       'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
@@ -93,6 +111,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'audit',
+    user: SERVER,
     arguments: '[options]',
     description:
       'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
@@ -100,12 +119,14 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'backfill',
+    user: SERVER,
     arguments: '[options]',
     description: 'backfill past transfers of a network in the foreground',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {
     name: 'backup',
+    user: SERVER,
     arguments: '[options]',
     description:
       'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
@@ -113,6 +134,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'restore',
+    user: SERVER,
     arguments: '[options] <file>',
     description:
       'restore a backup of `chatelaine backup` into an empty database; checks everything first and overwrites nothing',
@@ -120,12 +142,14 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'drill',
+    user: SERVER,
     arguments: '[options] <file>',
     description: 'test a backup of `chatelaine backup` in a temporary database; changes no installation',
     add: async (program, shell) => (await import('./backup.ts')).addDrill(program, shell),
   },
   {
     name: 'verify-log',
+    user: 'any user who can read the copy',
     arguments: '[options] [store]',
     description:
       'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
@@ -145,6 +169,9 @@ export async function openProgram(words: readonly string[], shell: Shell): Promi
 
 /** Builds the program with all commands loaded. */
 export const openWholeProgram = (shell: Shell): Promise<Command> => open(shell, () => true)
+
+/** The OS user who runs each top-level command, by its name. */
+export const commandUsers = new Map(FIRST_WORDS.map(({ name, user }) => [name, user]))
 
 async function open(shell: Shell, isLoaded: (word: FirstWord) => boolean): Promise<Command> {
   const program = new Command('chatelaine')

@@ -1,6 +1,8 @@
-import { configKeys } from '../config.ts'
+import { readFileSync } from 'node:fs'
+import { configKeys, settingGroups, type ConfigKey } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
+import { commandsReference } from './commands-reference.ts'
 import { eventsReference, metricsReference } from './log-reference.ts'
 
 /** Writes docs/reference/errors.md from the catalogue. */
@@ -33,28 +35,61 @@ ${rows.join('\n')}
 
 /** Writes docs/reference/configuration.md from the table of settings. */
 export function configurationReference(): string {
-  const rows = Object.entries(configKeys).map(([name, key]) => {
-    const fallback = key.default === undefined ? '' : `\`${key.default}\``
-    const kind = key.kind === 'choice' ? key.choices!.map((choice) => `\`${choice}\``).join(' ') : key.kind
-    return `| \`${name}\` | ${key.part} | ${kind}${key.unit === undefined ? '' : `, ${key.unit}`} | ${fallback} | ${key.productionRequired ? 'yes' : ''} | ${key.help} |`
+  const sections = Object.entries(settingGroups).map(([group, { title, about }]) => {
+    const isFirst = group === 'first'
+    const rows = Object.entries(configKeys)
+      .filter(([, key]) => key.group === group)
+      .map(([name, key]) => {
+        // The default that depends on other settings is a text.
+        const [meaning = '', ...depends] = key.help.split(/\. Default: /)
+        const fallback = key.default === undefined ? depends.join() : `\`${key.default}\``
+        const required = isFirst ? `${key.productionRequired ? 'yes' : ''} | ` : ''
+        return `| <a id="${name}"></a>\`${name}\` | ${key.part} | ${valuesOf(key)} | ${fallback} | ${required}${meaning} |`
+      })
+    return `## ${title}
+
+${about}
+
+| name | read by | value | default | ${isFirst ? 'required | ' : ''}meaning |
+|---|---|---|---|---|${isFirst ? '---|' : ''}
+${rows.join('\n')}
+`
   })
   return `<!-- Written by \`npm run docs\` from src/config.ts. -->
 # Configuration
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
-loopback and needs none of them. In production, start is refused until every setting marked so is there; all
-problems are listed together.
+loopback and needs none of them. In production, a program refuses to start while a required setting is missing, and lists all
+problems together.
 
-| name | read by | kind | default | production | meaning |
-|---|---|---|---|---|---|
-${rows.join('\n')}
-`
+${sections.join('\n')}`
+}
+
+/** Describes the values that a setting takes: its kind, unit and bounds, or its choices. */
+function valuesOf({ kind, unit, choices, min, max }: (typeof configKeys)[ConfigKey]): string {
+  if (choices !== undefined) return choices.map((choice) => `\`${choice}\``).join(' ')
+  const bounds =
+    min !== undefined && max !== undefined
+      ? [`${min} to ${max}`]
+      : [min === undefined ? [] : [`at least ${min}`], max === undefined ? [] : [`at most ${max}`]].flat()
+  return [kind, ...(unit === undefined || unit === kind ? [] : [unit]), ...bounds].join(', ')
+}
+
+/** Turns the documents that a generated page names into links, with their titles. */
+function linked(page: string): string {
+  return page.replaceAll(/(?<![\w/`])docs\/([\w/-]+\.md)(#[\w-]+)?/g, (_, path: string, anchor = '') => {
+    const [, title] = /^# (.+)$/m.exec(readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8'))!
+    return `[${title}](../${path}${anchor})`
+  })
 }
 
 /** Generated pages, by their path in the repository. */
-export const referencePages: Record<string, () => string | Promise<string>> = {
-  'docs/reference/errors.md': errorsReference,
-  'docs/reference/configuration.md': configurationReference,
-  'docs/reference/events.md': eventsReference,
-  'docs/reference/metrics.md': metricsReference,
-}
+export const referencePages: Record<string, () => Promise<string>> = Object.fromEntries(
+  Object.entries({
+    errors: errorsReference,
+    configuration: configurationReference,
+    commands: commandsReference,
+    events: eventsReference,
+    metrics: metricsReference,
+  }).map(([name, write]) => [`docs/reference/${name}.md`, async () => linked(await write())]),
+)
