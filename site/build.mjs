@@ -3,12 +3,12 @@
  * links changed, runs VitePress over them, adds every page as Markdown and the indexes for language models, and checks
  * all links and anchors.
  */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'vitepress'
 import { problemsOf } from './check.mjs'
-import { checkSections, HOME, inOrder, pages, textOf, titleOf, urlOf } from './pages.mjs'
+import { assets, checkSections, HOME, inOrder, pages, textOf, ROOT, titleOf, urlOf } from './pages.mjs'
 
 const SITE = dirname(fileURLToPath(import.meta.url))
 const DIST = join(SITE, 'dist')
@@ -70,12 +70,16 @@ write(PAGES, 'index.md', homePage())
 await build(SITE)
 
 for (const [path, text] of texts) write(DIST, path, text)
+for (const [file, path] of assets) {
+  mkdirSync(dirname(join(DIST, path)), { recursive: true })
+  copyFileSync(join(ROOT, file), join(DIST, path))
+}
 write(DIST, 'index.md', index())
 write(DIST, 'llms.txt', index())
 const all = inOrder().flatMap(({ files }) => files.map((file) => texts.get(pages.get(file))))
 write(DIST, 'llms-full.txt', all.join('\n\n---\n\n'))
 
-const problems = problemsOf(DIST, process.env.SITE_BASE)
+const problems = problemsOf(DIST, process.env.SITE_BASE || '/')
 for (const problem of problems) console.error(problem)
 console.log(problems.length === 0 ? `${pages.size + 1} pages in site/dist.` : `${problems.length} problems.`)
 process.exitCode = problems.length === 0 ? 0 : 1

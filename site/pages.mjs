@@ -10,7 +10,7 @@ export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
 export const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 
 /** Where the repository can be read, such as https://git.example/chatelaine/blob/main. Without it, source files are not linked. */
-export const repository = process.env.SITE_REPOSITORY?.replace(/\/+$/, '')
+export const repository = process.env.SITE_REPOSITORY?.replace(/\/+$/, '') || undefined
 
 /** Pages that are not below docs/, and the one page there whose place is the home page's. */
 const PLACES = {
@@ -150,6 +150,13 @@ export const pages = new Map(
     .map((file) => [file, PLACES[file] ?? file.slice('docs/'.length).replace(/(^|\/)README\.md$/, '$1index.md')]),
 )
 
+/** Files that pages link to and the site has as they are, by their path in the repository. */
+export const assets = new Map(
+  globSync('docs/examples/*', { cwd: ROOT })
+    .map((file) => file.replaceAll('\\', '/'))
+    .map((file) => [file, file.slice('docs/'.length)]),
+)
+
 const read = (file) => readFileSync(join(ROOT, file), 'utf8')
 
 /** @returns the first heading of a page, as plain text */
@@ -212,11 +219,11 @@ export function textOf(file) {
     const [path, anchor] = address.split('#')
     const target = posix.normalize(posix.join(posix.dirname(file), path))
     const hash = anchor === undefined ? '' : `#${anchor}`
-    if (pages.has(target)) {
-      const from = posix.dirname(pages.get(file))
-      const to = posix.relative(from, pages.get(target))
+    const place = pages.get(target) ?? assets.get(target)
+    if (place !== undefined) {
+      const to = posix.relative(posix.dirname(pages.get(file)), place)
       // A file's name says nothing on the site.
-      const text = /^[\w/.-]+\.md$/.test(words) ? titleOf(target) : words
+      const text = /^[\w/.-]+\.md$/.test(words) && pages.has(target) ? titleOf(target) : words
       return `[${text}](${to.startsWith('.') ? to : `./${to}`}${hash})`
     }
     if (!existsSync(join(ROOT, target))) throw new Error(`${file}: ${address} does not exist`)

@@ -23,7 +23,7 @@ type SettingKind =
   | 'listen'
   | 'chains'
 export type Environment = Record<string, string | undefined>
-type Setting = {
+export type Setting = {
   kind: SettingKind
   unit?: string
   default?: string | number

@@ -5,7 +5,9 @@ const files = new Map([...pages].map(([file, path]) => [path, file]))
 export default {
   title: HOME.title,
   description: HOME.says,
-  base: process.env.SITE_BASE ?? '/',
+  base: process.env.SITE_BASE || '/',
+  // Without an icon a browser asks for one that is not there.
+  head: [['link', { rel: 'icon', href: 'data:,' }]],
   srcDir: 'pages',
   outDir: 'dist',
   cacheDir: 'node_modules/.cache/vitepress',
@@ -16,6 +18,8 @@ export default {
   transformPageData(page) {
     const file = files.get(page.relativePath)
     if (file !== undefined && repository !== undefined) page.frontmatter.source = `${repository}/${file}`
+    // Their tables need the width.
+    if (file?.startsWith('docs/reference/')) page.frontmatter.aside = false
     const head = ['link', { rel: 'alternate', type: 'text/markdown', href: page.relativePath.split('/').at(-1) }]
     page.frontmatter.head = [...(page.frontmatter.head ?? []), head]
   },

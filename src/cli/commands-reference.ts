@@ -52,7 +52,7 @@ function describe(command: Command, help: Help, hasHeading: boolean): string {
   ]
   const table = ['| argument or option | meaning |', '|---|---|', ...rows.map(([term, meaning]) => `| \`${cell(term)}\` | ${cell(meaning)} |`)] // prettier-ignore
   return [
-    ...(hasHeading ? [`### ${usage.replace(/ [[<].*$/, '')}`] : []),
+    ...(hasHeading ? [`### ${usage.replace(/^chatelaine /, '').replace(/ [[<].*$/, '')}`] : []),
     sentence(command.description()),
     `\`\`\`\n${usage}\n\`\`\``,
     ...(rows.length === 0 ? [] : [table.join('\n')]),

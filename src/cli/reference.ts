@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { configKeys, settingGroups, type ConfigKey } from '../config.ts'
+import { configKeys, settingGroups, type Setting } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
 import { commandsReference } from './commands-reference.ts'
@@ -35,23 +35,22 @@ ${rows.join('\n')}
 
 /** Writes docs/reference/configuration.md from the table of settings. */
 export function configurationReference(): string {
-  const sections = Object.entries(settingGroups).map(([group, { title, about }]) => {
-    const isFirst = group === 'first'
+  const groups = Object.entries(settingGroups)
+  const sections = groups.map(([group, { title, about }]) => {
     const rows = Object.entries(configKeys)
       .filter(([, key]) => key.group === group)
       .map(([name, key]) => {
-        // The default that depends on other settings is a text.
-        const [meaning = '', ...depends] = key.help.split(/\. Default: /)
-        const fallback = key.default === undefined ? depends.join() : `\`${key.default}\``
-        const required = isFirst ? `${key.productionRequired ? 'yes' : ''} | ` : ''
-        return `| <a id="${name}"></a>\`${name}\` | ${key.part} | ${valuesOf(key)} | ${fallback} | ${required}${meaning} |`
+        const { meaning, fallback } = helpOf(key)
+        const reader = `${key.part === 'both' ? 'server, signer' : key.part}${key.productionRequired ? ', **required**' : ''}`
+        const value = fallback === '' ? valuesOf(key) : `${valuesOf(key)}; default ${fallback}`
+        return `| <a id="${name}"></a>\`${name}\`<br>${reader} | ${value} | ${meaning} |`
       })
     return `## ${title}
 
 ${about}
 
-| name | read by | value | default | ${isFirst ? 'required | ' : ''}meaning |
-|---|---|---|---|---|${isFirst ? '---|' : ''}
+| setting | value | meaning |
+|---|---|---|
 ${rows.join('\n')}
 `
   })
@@ -59,14 +58,23 @@ ${rows.join('\n')}
 # Configuration
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
-loopback and needs none of them. In production, a program refuses to start while a required setting is missing, and lists all
-problems together.
+loopback and needs none of them. In production, a program refuses to start while a **required** setting is missing, and lists
+all problems together. Below each name is the program that reads the setting.
+
+${groups.map(([, { title }]) => `[${title}](#${title.toLowerCase().replaceAll(' ', '-')})`).join(' · ')}
 
 ${sections.join('\n')}`
 }
 
+/** Separates a default that depends on other settings from the help that states it. */
+function helpOf({ help, default: standard }: Setting): { meaning: string; fallback: string } {
+  if (standard !== undefined) return { meaning: help, fallback: `\`${standard}\`` }
+  const [meaning = '', text = ''] = help.split('. Default: ')
+  return { meaning, fallback: /^\S+$/.test(text) ? `\`${text}\`` : text }
+}
+
 /** Describes the values that a setting takes: its kind, unit and bounds, or its choices. */
-function valuesOf({ kind, unit, choices, min, max }: (typeof configKeys)[ConfigKey]): string {
+function valuesOf({ kind, unit, choices, min, max }: Setting): string {
   if (choices !== undefined) return choices.map((choice) => `\`${choice}\``).join(' ')
   const bounds =
     min !== undefined && max !== undefined
