@@ -66,7 +66,7 @@ const REWRITTEN = [
   'docs/evidence/mutation.md',
   'docs/evidence/proof.md',
   'docs/evidence/security.md',
-  'docs/reference/errors.md',
+  'docs/reference',
 ]
 const MAX_WORDS = 25
 

@@ -93,7 +93,7 @@ export function account(shell: Shell): Command {
   command
     .command('import')
     .description('create the accounts of keys that `chatelaine signer import-keys` imported')
-    .argument('<manifest>', 'what that command wrote; - for standard input')
+    .argument('<manifest>', 'its manifest file; - for standard input')
     .action(inShell(shell, importManifest))
   command
     .command('export-keys')

@@ -12,11 +12,11 @@ type Settings = Omit<ApplicationSettings, 'sponsor'>
 
 /** Options of `create` and `update` for the settings of an application. */
 const ways: Ways<Settings> = {
-  name: ['--name <name>', 'name shown to people when they are asked to allow it'],
+  name: ['--name <name>', 'name shown to users when they are asked for consent'],
   redirectUris: ['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect],
   postLogoutRedirectUris: [
     '--post-logout-redirect-uri <uri>',
-    'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
+    'exact URL to which a browser may be sent after signing out; repeat for several. Redirect URIs and front pages of origins are allowed without it',
     collect,
   ],
   permissions: [
@@ -51,9 +51,9 @@ const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permis
   postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
   logoUri: ['--no-logo', 'remove the logo', null],
   needsPkce: ['--pkce', 'require PKCE again', true],
-  isFirstParty: ['--no-first-party', 'it is not your own any more', false],
+  isFirstParty: ['--no-first-party', 'it belongs to someone else', false],
   quotas: ['--no-quota', 'remove all quotas', []],
-  sponsor: ['--no-sponsor', 'sponsors send nothing for it any more', null],
+  sponsor: ['--no-sponsor', 'sponsors send nothing for it', null],
   needsDpop: ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
 }
 
@@ -71,7 +71,11 @@ const waysOfBudget: Ways<{ perUser: string; perApplication: string; contracts: s
 const waysOfCreate: Ways<{ network: string; clientId: string; kind: RegisteredApplication['kind'] }> = {
   network: ['--network <name>', 'network it is bound to, permanently'],
   clientId: ['--client-id <id>', 'derived from the name if omitted'],
-  kind: ['--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here', 'confidential'],
+  kind: [
+    '--confidential',
+    'it runs on a server and can store a secret; the secret is shown once, here',
+    'confidential',
+  ],
 }
 
 /** Builds `chatelaine app …`: the applications of this installation. */
@@ -95,7 +99,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, show))
   command
     .command('usage <client-id>')
-    .description('show what an application has used of its quotas')
+    .description('show the used part of the quotas of an application')
     .option(...json)
     .action(inShell(shell, usage))
   addWays(
@@ -108,7 +112,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, update))
   command
     .command('rotate-secret <client-id>')
-    .description('issue a new secret; the current one stays valid until the next rotation')
+    .description('issue a new secret; the current one remains valid until the next rotation')
     .option('--end-old', 'revoke all current secrets immediately')
     .option(...json)
     .action(inShell(shell, rotate))

@@ -29,7 +29,7 @@ export function addBackup(program: Command, shell: Shell, version: string): void
       'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
     )
     .requiredOption('--to <file>', 'file to create; FILE.json beside it describes its contents')
-    .requiredOption('--recipient <key>', 'age1…, who can open it; repeat for each', collect)
+    .requiredOption('--recipient <key>', 'recipient (age1…) that can open it; repeat for each', collect)
     .option('--without-files', 'only the database')
     .action(({ to, recipient, withoutFiles }: { to: string; recipient: string[]; withoutFiles?: true }) =>
       told('Nothing was written.', () => backup(shell, { to, recipient, hasFiles: withoutFiles !== true, version })),

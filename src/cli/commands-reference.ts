@@ -11,7 +11,7 @@ export async function commandsReference(): Promise<string> {
   const sections = commands.map((command) => {
     const isGroup = command.commands.length > 0
     return [
-      `## ${command.name()}`,
+      `## \`${command.name()}\``,
       ...(isGroup ? [sentence(command.description())] : []),
       `Run as: ${commandUsers.get(command.name())}.`,
       ...leavesOf(command).map((leaf) => describe(leaf, help, isGroup)),
@@ -52,7 +52,7 @@ function describe(command: Command, help: Help, hasHeading: boolean): string {
   ]
   const table = ['| argument or option | meaning |', '|---|---|', ...rows.map(([term, meaning]) => `| \`${cell(term)}\` | ${cell(meaning)} |`)] // prettier-ignore
   return [
-    ...(hasHeading ? [`### ${usage.replace(/^chatelaine /, '').replace(/ [[<].*$/, '')}`] : []),
+    ...(hasHeading ? [`### \`${usage.replace(/^chatelaine /, '').replace(/ [[<].*$/, '')}\``] : []),
     sentence(command.description()),
     `\`\`\`\n${usage}\n\`\`\``,
     ...(rows.length === 0 ? [] : [table.join('\n')]),

@@ -14,7 +14,7 @@ const secondsOf = (text: string): number => wholeIn(text) ?? Number.NaN
 const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
   jwksUri: ['--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted'],
   algorithms: ['--algorithm <name>', 'default RS256 and ES256; repeat for several', collect],
-  subjectClaim: ['--subject-claim <name>', 'claim with the immutable id of a person, default sub'],
+  subjectClaim: ['--subject-claim <name>', 'claim with the immutable id of a user, default sub'],
   usernameClaims: [
     '--username-claim <name>',
     'claim with the display name; repeat for several, the first present is used',
@@ -23,10 +23,10 @@ const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
   pictureClaim: ['--picture-claim <name>', 'claim with the picture, default picture'],
   maxAgeSeconds: ['--max-age <seconds>', 'how long ago a token may have been issued, default 3600', secondsOf],
   isReusable: ['--reusable', 'one token may be exchanged more than once', true],
-  allowsPrivate: ['--private', 'the issuer may be in your own network', true],
+  allowsPrivate: ['--private', 'the issuer may be in a private network', true],
   isShared: [
     '--shared',
-    'the provider name belongs to another application, and both share its people and their accounts',
+    'the provider name belongs to another application, and both share its users and their accounts',
     true,
   ],
 }
@@ -49,7 +49,7 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     .action(inShell(shell, trust))
   command
     .command('distrust-issuer <client-id> <provider>')
-    .description('end the trust; the provider name stays reserved for it')
+    .description('end the trust; the provider name remains reserved for it')
     .option(...json)
     .action(inShell(shell, distrust))
 }

@@ -65,7 +65,7 @@ export async function metricsReference(): Promise<string> {
   return `<!-- Written by \`npm run docs\` from src/telemetry.ts. -->
 # Metrics
 
-\`GET /metrics\` on \`OPS_LISTEN\`, in the format of Prometheus; the signer has none. Labels are bounded: no person, address or hash is one.
+\`GET /metrics\` on \`OPS_LISTEN\`, in the format of Prometheus; the signer has none. Labels are bounded: no label is a user, an address or a hash.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -38,7 +38,7 @@ const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
   ],
   delegate: [
     '--delegate <name>',
-    'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
+    'with gas `sponsor`: the code that accounts delegate to, `chatelaine` (not audited) or `calibur` (audited); default chatelaine',
   ],
 }
 
@@ -80,7 +80,7 @@ export function network(shell: Shell): Command {
     .action(inShell(shell, show))
   command
     .command('remove <name>')
-    .description('remove a network; refused while applications are bound to it')
+    .description('remove a network; rejected while applications are bound to it')
     .option(...json)
     .action(inShell(shell, remove))
   addRewind(command, shell)

@@ -106,7 +106,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
     user: SERVER,
     arguments: '[options] <user>',
     description:
-      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
+      'print an access token for a development user. It is valid until it expires, even if access is revoked, and is never bound to a key',
     add: async (program, shell) => program.addCommand((await import('./token.ts')).token(shell)),
   },
   {

@@ -14,7 +14,7 @@ export function provider(shell: Shell): Command {
   command
     .command('check <name>')
     .description(
-      'check discovery document, keys, client authentication and callback URL, and report what is wrong; signs nobody in',
+      'check discovery document, keys, client authentication and callback URL, and report problems; signs nobody in',
     )
     .option(
       '--sign-in',

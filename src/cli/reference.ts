@@ -58,7 +58,7 @@ ${rows.join('\n')}
 # Configuration
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
-loopback and needs none of them. In production, a program refuses to start while a **required** setting is missing, and lists
+loopback, without any setting. In production, a program refuses to start while a **required** setting is missing, and lists
 all problems together. Below each name is the program that reads the setting.
 
 ${groups.map(([, { title }]) => `[${title}](#${title.toLowerCase().replaceAll(' ', '-')})`).join(' · ')}

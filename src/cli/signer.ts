@@ -29,7 +29,7 @@ export function signer(shell: Shell): Command {
     .action((folder?: string) => become(shell, 'programs/verify.ts', folder === undefined ? [] : [folder]))
   command
     .command('accept-restore')
-    .description('show what a restored store has lost, and accept it, while the signer is stopped')
+    .description('show the losses of a restored store, and accept them, while the signer is stopped')
     .option(
       '--rpc-url <url>',
       'node of a network, whose transaction counts are not signed again; repeat for each network; `-` reads URLs from standard input',
@@ -123,7 +123,7 @@ export function signer(shell: Shell): Command {
   command
     .command('create-backup-key')
     .description('create a backup identity (age) in a file, and print its recipient')
-    .argument('<file>', 'file to create; store it apart from the backups, and not on this machine')
+    .argument('<file>', 'file to create; store it separately from the backups, and not on this machine')
     .action((file: string) => become(shell, 'programs/create-backup-key.ts', [file]))
   command
     .command('backup')
@@ -132,7 +132,7 @@ export function signer(shell: Shell): Command {
       '--to <file>',
       'file to create, not in SIGNER_DIR or beside the master key; FILE.json beside it describes its contents',
     )
-    .requiredOption('--recipient <age1…>', 'recipient who can open it; repeat for several', collect)
+    .requiredOption('--recipient <age1…>', 'recipient that can open it; repeat for several', collect)
     .action(({ to, recipient }: { to: string; recipient: string[] }) =>
       become(shell, 'programs/backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
     )

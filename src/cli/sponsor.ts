@@ -41,7 +41,7 @@ export function sponsor(shell: Shell): Command {
     .requiredOption('--network <name>', 'network of the funds')
     .requiredOption('--to <address>', 'recipient, as in the grant')
     .option('--amount <wei>', 'amount without the fee, wei')
-    .option('--all', 'everything except what open transactions and the fee need')
+    .option('--all', 'everything except the needs of open transactions and the fee')
     .requiredOption('--grant <grant>', 'grant printed by `grant-withdrawal`; repeating the command is safe')
     .option('--json', 'print JSON')
     .action(inShell(shell, withdraw))

@@ -10,7 +10,7 @@ import { inShell, type Shell } from './shell.ts'
 export function token(shell: Shell): Command {
   return new Command('token')
     .description(
-      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
+      'print an access token for a development user. It is valid until it expires, even if access is revoked, and is never bound to a key',
     )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new user gets an account')
     .option('--app <client-id>', 'application of the token', 'demo')

@@ -15,11 +15,11 @@ export function addVerifyLog(program: Command, shell: Shell): void {
     .argument('[store]', 'SIGNER_DIR, or a copy of it, or of its file signer.sqlite; left out with --proof')
     .option(
       '--checkpoint <file>',
-      'a head of the log that you have kept; repeat for each',
+      'a head of the log that you have stored; repeat for each',
       (one, all: string[]) => [...all, one],
       [],
     )
-    .option('--key <key>', 'the log’s verifier key, which you have kept: then signatures are checked')
+    .option('--key <key>', 'the log’s verifier key, which you have stored: then signatures are checked')
     .option('--kek-file <file>', 'the master key (KEK): then MACs are checked')
     .option('--proof <file>', 'hashes by which the larger of two checkpoints continues the smaller')
     .action((store: string | undefined, { checkpoint, key, kekFile, proof }: VerifyLogOptions) => {
