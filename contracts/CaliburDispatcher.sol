@@ -26,7 +26,7 @@ interface ICalibur {
 }
 
 /// Carries out operations of accounts that delegated to Calibur, which is audited; this contract is not. Ids, events and who may send are
-/// those of `Dispatcher`, whose threat model and invariants are in docs/gas-contracts.md. It shares no source with that one, whose address
+/// those of `Dispatcher`, whose threat model and invariants are in docs/reference/gas-contracts.md. It shares no source with that one, whose address
 /// is made of its bytes.
 ///
 /// A batch that is reverted leaves Calibur's nonce unused, so it is this contract that uses up the id: it is the one executor that

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {ERC7739Utils} from "@openzeppelin/contracts/utils/cryptography/draft-ERC7739Utils.sol";
 
 /// The code of an account that has delegated to it (EIP-7702), so that a sponsor can pay for what the account signed.
-/// Not audited. Threat model and invariants: docs/gas-contracts.md.
+/// Not audited. Threat model and invariants: docs/reference/gas-contracts.md.
 ///
 /// It has no storage, no initialiser, no owner, no upgrade and no fallback: what an account may do is decided by one thing
 /// only, that a signature recovers to the address of the account itself. Nothing that anybody sets can collide or be set first.

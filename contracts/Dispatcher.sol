@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Delegate} from "./Delegate.sol";
 
 /// Carries out operations that accounts signed, many in one transaction, each on its own, paid for by who sends it.
-/// Not audited. Threat model and invariants: docs/gas-contracts.md.
+/// Not audited. Threat model and invariants: docs/reference/gas-contracts.md.
 ///
 /// The id of an operation is used up here, in a frame that the operation cannot revert: what failed once can never be done
 /// later by someone who kept its bytes. Nobody owns this contract. An id begins with an address, its space, and only who has

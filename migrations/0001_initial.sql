@@ -11,7 +11,7 @@ create table accounts (
   created_at timestamptz not null default now(),
   -- the signer made the key for this row: nobody knew the address before created_at
   is_key_new boolean not null default false,
-  -- what the signer's identity signed of the address: Ed25519, 64 bytes (docs/signing-log.md). null: someone took it away
+  -- what the signer's identity signed of the address: Ed25519, 64 bytes (docs/reference/signing-log.md). null: someone took it away
   attestation bytea,
   -- the operator froze the account: its tokens move nothing
   frozen_at timestamptz,

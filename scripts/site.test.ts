@@ -29,12 +29,12 @@ test('a dead link, a dead anchor and a file of another host are found, in pages,
     }
   }
   await write({
-    'states.html':
+    'glossary.html':
       '<h1 id="top">A</h1><a href="/docs/build/">x</a><a href="#top">x</a><a href="https://a.example/">x</a>',
-    'states.md': '# A\n',
-    'build/index.html': '<h2 id="start">B</h2><a href="../states.html#top">x</a><script src="/docs/app.js"></script>',
+    'glossary.md': '# A\n',
+    'build/index.html': '<h2 id="start">B</h2><a href="../glossary.html#top">x</a><script src="/docs/app.js"></script>',
     'how-it-works.html': '',
-    'how-it-works.md': '# B\n\n[x](states.md#top) `[code](glossary.md)`\n',
+    'how-it-works.md': '# B\n\n[x](glossary.md#top) `[code](writing.md)`\n',
     'app.js': '',
   })
   assert.deepEqual(problemsOf(dist, '/docs/'), [])
@@ -42,16 +42,16 @@ test('a dead link, a dead anchor and a file of another host are found, in pages,
     'links.html': '<a href="./gone.html">x</a><a href="/build/">x</a><a href="./build/#end">x</a>',
     'loads.html': '<link rel="stylesheet" href="https://fonts.example/a.css"><img src="//b.example/c.png">',
     'style.css': '@font-face { src: url(https://fonts.example/a.woff2) }',
-    'how-it-works.md': '[x](states.md#end) [y](glossary.md)',
-    'llms.txt': '- [x](glossary.md): a page',
+    'how-it-works.md': '[x](glossary.md#end) [y](writing.md)',
+    'llms.txt': '- [x](writing.md): a page',
   })
   assert.deepEqual(problemsOf(dist, '/docs/').toSorted(), [
-    'how-it-works.md: glossary.md is not there',
-    'how-it-works.md: states.md#end has no such anchor',
+    'how-it-works.md: glossary.md#end has no such anchor',
+    'how-it-works.md: writing.md is not there',
     'links.html: ./build/#end has no such anchor',
     'links.html: ./gone.html is not there',
     'links.html: /build/ is not there',
-    'llms.txt: glossary.md is not there',
+    'llms.txt: writing.md is not there',
     'loads.html: loads //b.example/c.png',
     'loads.html: loads https://fonts.example/a.css',
     'style.css: loads https://fonts.example/a.woff2',

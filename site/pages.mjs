@@ -93,8 +93,8 @@ export const SECTIONS = [
       'SECURITY.md',
       'src/signer/README.md',
       'src/signer/SECURITY.md',
-      'docs/signing-log.md',
-      'docs/gas-contracts.md',
+      'docs/reference/signing-log.md',
+      'docs/reference/gas-contracts.md',
       { text: 'Evidence', items: ['docs/evidence/README.md', 'docs/evidence/security.md', 'docs/evidence/*.md'] },
     ],
   },
@@ -106,11 +106,21 @@ export const SECTIONS = [
       'test/README.md',
       'docs/writing.md',
       'docs/glossary.md',
-      'docs/states.md',
+      'docs/reference/states.md',
       { text: 'Decisions', items: ['docs/decisions/README.md', 'docs/decisions/*.md'] },
     ],
   },
-  { text: 'Reference', items: ['docs/reference/configuration.md', 'docs/reference/*.md'] },
+  {
+    text: 'Reference',
+    items: [
+      'docs/reference/configuration.md',
+      'docs/reference/commands.md',
+      'docs/reference/errors.md',
+      'docs/reference/events.md',
+      'docs/reference/metrics.md',
+      'docs/reference/key-file-format.md',
+    ],
+  },
 ]
 
 /** The home page: two sentences, and a door for each reader. */
@@ -161,6 +171,9 @@ const read = (file) => readFileSync(join(ROOT, file), 'utf8')
 
 /** @returns the first heading of a page, as plain text */
 export const titleOf = (file) => /^# (.+)$/m.exec(read(file))[1].replaceAll(/[`*]|\[|\]\([^)]*\)/g, '')
+
+/** Whether a page is written by `npm run docs`: a table from margin to margin. */
+export const isGenerated = (file) => read(file).startsWith('<!-- Written by `npm run docs`')
 
 /** @returns the files of a section or group, in order, each once: patterns add what is not named before them */
 function filesOf(items) {

@@ -67,7 +67,7 @@ const catalogue = {
   not_a_token: [422, 'Not a token contract', 'The address has no code, or its code does not implement `balanceOf`. Nothing was sent. Check the address and the network.'],
   idempotency_key_reused: [422, 'Idempotency key reused', 'The idempotency key was used with a different request. This request had no effect. Use a new key for each new write.'],
   fee_cap_reached: [422, 'Fee above the cap', 'The network currently requires a higher fee per gas than the operator allows. Nothing was sent. Try again when fees are lower.'],
-  not_cancellable: [422, 'Transaction cannot be changed', 'The transaction is mined, a sponsor pays for it, or its nonce was used by another transaction. This request had no effect. Read the state of the transaction.'],
+  not_cancellable: [422, 'Transaction cannot be changed', 'The transaction is mined, its nonce was used by another transaction, or the request would speed up a sponsored transaction. This request had no effect. Read the state of the transaction.'],
   chain_unsupported: [422, 'Not supported by node', 'The node of this network cannot serve the request, for example because it no longer has the state of an old block. Nothing was sent. Use a newer block.'],
   // 429
   rate_limited: [429, 'Too many requests', 'The request exceeds a rate limit. Nothing was done. Retry after `Retry-After` seconds.', true],
@@ -81,7 +81,7 @@ const catalogue = {
   address_not_proven: [503, 'Address not attested', 'The address stored for a user does not match the address that the signer attests. Nothing was returned or sent. An operator must inspect the database.'],
   application_not_authentic: [409, 'Application record not authentic', 'The database row of the application was not written by the authorization server. The application gets no tokens and can only be suspended. Nothing was changed. An operator must review the row: `chatelaine auth-keys authenticate-rows`.'],
   identity_not_proven: [503, 'Linked identity not verified', 'The database links an identity to an account without a valid signature of the authorization server. Nobody was signed in, and nothing was returned or sent. An operator must inspect the database.'],
-  account_stopped: [503, 'Account stopped', 'A transaction that this service did not create used one of the account’s nonces, so someone else may have its key. Nothing was sent. The account cannot send until an operator has reviewed and resumed it.'],
+  account_stopped: [503, 'Account stopped', 'A transaction that this service did not create used one of the account’s nonces. Someone else may have its key, or this installation was restored. Nothing was sent. The account cannot send until an operator has reviewed and resumed it.'],
   sponsor_stopped: [503, 'Sponsor stopped', 'A transaction that this service did not create used a nonce of the sponsor, and no other sponsor can pay. Nothing was sent. Retry when that transaction is final, or when an operator has resumed the sponsor.', true],
   sponsor_empty: [503, 'No sponsor can pay', 'The network has no sponsor that can pay for this write. Either none is configured, or each one lacks funds, is frozen, or has reached a limit of the signer. Nothing was sent. An operator must act; then retry with the same idempotency key.', true],
   clocks_apart: [503, 'Clocks disagree', 'A sponsored write expires ten minutes after the time of the network or the server. By the signer’s clock, that has passed, or is more than an hour ahead; `detail` has the times. Nothing was signed. An operator must correct the clocks; then retry.', true],
@@ -107,7 +107,7 @@ export type ErrorCode = keyof typeof catalogue
  */
 export type FieldError = { pointer?: string; parameter?: string; code: string; detail: string }
 
-/** The decoded revert of a contract. `reason` is a sentence for people; `data` is the raw bytes as 0x-hex. */
+/** The decoded revert of a contract. `reason` is a readable sentence; `data` is the raw bytes as 0x-hex. */
 export type Revert = {
   name: string | null
   signature: string | null

@@ -1,7 +1,7 @@
 import type { SourceMutant } from './source-mutants.ts'
 
 /**
- * What holds a row of SECURITY.md, “What a thief gets”: of each test file that its row in docs/evidence/security.md names, a test by a part of its name; and
+ * What holds a row of SECURITY.md, “Attackers”: of each test file that its row in docs/evidence/security.md names, a test by a part of its name; and
  * mechanisms which, when they are switched off in the source, that test has to notice (`security-mutants.test.ts`).
  */
 export type SecurityRow = { tests: Record<string, string>; mechanisms: SourceMutant[] }

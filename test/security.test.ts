@@ -7,7 +7,7 @@ import type { SourceMutant } from './source-mutants.ts'
 
 const root = join(import.meta.dirname, '..')
 const read = (path: string): string => readFileSync(join(root, path), 'utf8')
-const SECTION = 'What a thief gets'
+const SECTION = 'Attackers'
 const evidence = read('docs/evidence/security.md')
 const testsIn = (some: string): string[] => [...new Set([...some.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => path!))] // prettier-ignore
 const mechanisms = [...Object.values(SECURITY_ROWS).flatMap((row) => row.mechanisms), ...CLAIMS]
@@ -49,7 +49,7 @@ test('the signer’s own SECURITY.md names tests of the evidence only', () => {
   assert.deepEqual(named.filter((path) => !testsIn(evidence).includes(path)), []) // prettier-ignore
 })
 
-test('each row of what a thief gets names test files; of each a test is named that is there, and a mechanism that one of them holds', () => {
+test('each attacker names test files; of each a test is named that is there, and a mechanism that one of them holds', () => {
   const said = tablesOf(read('SECURITY.md')).get(SECTION)!
   assert.ok(rows.size >= 12, String(rows.size))
   assert.deepEqual(said.map(([attacker]) => attacker), [...rows.keys()]) // prettier-ignore

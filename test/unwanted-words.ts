@@ -91,7 +91,7 @@ const allowed: [file: RegExp, word: RegExp, why: string][] = [
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],
   [/^src\/signer\/request\.ts/, /^person$/, 'a value on the wire'],
-  [/^(?:docs\/evidence\/security|SECURITY)\.md$/, /^What$/, 'the heading “What a thief gets”'],
+  [/^docs\/decisions\//, /^Keep$/, 'the title of a decision'],
   [/^docs\/evidence\/proof\.md$/, /^refused$/, 'a fault of a connection'],
   [/^docs\/evidence\/proof-mutants\.md$/, /coins/i, 'the name of a scenario'],
   [/^docs\/(?:build|operate)\/.*\.md$|^README\.md$/, /my ?coin/i, 'the name of a currency'],

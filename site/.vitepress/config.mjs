@@ -1,4 +1,4 @@
-import { HOME, pages, repository, sidebar, slugOf, urlOf, version } from '../pages.mjs'
+import { HOME, isGenerated, pages, repository, sidebar, slugOf, urlOf, version } from '../pages.mjs'
 
 const files = new Map([...pages].map(([file, path]) => [path, file]))
 
@@ -19,7 +19,7 @@ export default {
     const file = files.get(page.relativePath)
     if (file !== undefined && repository !== undefined) page.frontmatter.source = `${repository}/${file}`
     // Their tables need the width.
-    if (file?.startsWith('docs/reference/')) page.frontmatter.aside = false
+    if (file !== undefined && isGenerated(file)) page.frontmatter.aside = false
     const head = ['link', { rel: 'alternate', type: 'text/markdown', href: page.relativePath.split('/').at(-1) }]
     page.frontmatter.head = [...(page.frontmatter.head ?? []), head]
   },
@@ -30,8 +30,16 @@ export default {
       { text: 'Start', link: urlOf('README.md') },
       { text: 'Build', link: urlOf('docs/build/README.md'), activeMatch: '^/build/' },
       { text: 'Operate', link: urlOf('docs/operate/README.md'), activeMatch: '^/operate/' },
-      { text: 'Security', link: urlOf('SECURITY.md'), activeMatch: '^/(security|signer/|evidence/)' },
-      { text: 'Reference', link: urlOf('docs/reference/configuration.md'), activeMatch: '^/reference/' },
+      {
+        text: 'Security',
+        link: urlOf('SECURITY.md'),
+        activeMatch: '^/(security|signer/|evidence/|reference/(signing-log|gas-contracts))',
+      },
+      {
+        text: 'Reference',
+        link: urlOf('docs/reference/configuration.md'),
+        activeMatch: '^/reference/(configuration|commands|errors|events|metrics|key-file-format)',
+      },
       { text: version, link: urlOf('CHANGELOG.md') },
     ],
     sidebar: sidebar(),

@@ -1,5 +1,5 @@
 /**
- * abi: text to function, strings to values, values to bytes and back, reverts, transfer events.
+ * abi: parses ABIs; encodes arguments; decodes results, reverts and transfer events.
  * Owns: the bounds on hostile input (`limits.ts`), the positions in error responses, addresses and big numbers on the
  *   wire.
  * Does not own: anything that asks a node or the database. Everything here is pure.

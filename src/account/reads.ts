@@ -1,5 +1,5 @@
 /**
- * account: the slices behind the account page.
+ * account: data for the account page, from other slices.
  * Owns: nothing but the mapping, from balances, history, transactions and transfers to what `oauth/account/slices.ts`
  *   asks for.
  * Does not own: the pages (`oauth/account/`), or any data.

@@ -1,5 +1,5 @@
 /**
- * chain: the networks that are served, each opened as a `Chain`.
+ * chain: the served networks, each opened as a `Chain`.
  * Owns: the head that reads are pinned to, reads at its hash with answers shared, fees, code of addresses, explorer
  *   addresses.
  * Does not own: talking to nodes (`chain/rpc/`), following blocks in order (`follower/`), which networks exist

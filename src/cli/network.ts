@@ -57,7 +57,7 @@ export function network(shell: Shell): Command {
     .option('--chain-id <id>', 'manual: chain id the nodes must report')
   addWays(adding, waysOfAdd).option(
     '--accept-unaudited',
-    'the contracts of sponsored gas are not audited: docs/gas-contracts.md',
+    'the contracts of sponsored gas are not audited: docs/reference/gas-contracts.md',
   )
   addWays(adding, factWays)
     .option(...json)
@@ -107,7 +107,9 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
       problems.push(invalid('A node must be an http or https URL; ws or wss ones may be added beside it.'))
     if (problems.length > 0) throw refusal(problems)
     if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
-      throw new Error('The contracts of sponsored gas are not audited (docs/gas-contracts.md): add --accept-unaudited.')
+      throw new Error(
+        'The contracts of sponsored gas are not audited (docs/reference/gas-contracts.md): add --accept-unaudited.',
+      )
     const genesisHash = await askNodes(shell, rpcUrls, wanted)
     await recorded(db, commandActor(shell.env), { action: 'add-network', target: name, look: networkFacts }, (db) =>
       bindNetwork(db, { ...wanted, genesisHash }, { mayBegin: false }),

@@ -1,5 +1,5 @@
 /**
- * contracts: calls of any contract by its ABI, reads here and writes in `write-route.ts`.
+ * contracts: calls of any contract by its ABI: reads here, writes in `write-route.ts`.
  * Owns: the way from ABI text and strings to calldata, results on the wire, the caches of parsed ABIs and of responses
  *   of one block.
  * Does not own: parsing and coding (`abi/`), and everything after a write's calldata (`transactions/`).

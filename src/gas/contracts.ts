@@ -18,7 +18,7 @@ const SALT = Buffer.alloc(32)
 /** `immutables`: the positions of each immutable's values in the code, in the order of declaration */
 type CompiledContract = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
 
-/** A dispatcher and its delegate on a network (docs/gas-contracts.md): addresses in lower case, and their code. */
+/** A dispatcher and its delegate on a network (docs/reference/gas-contracts.md): addresses in lower case, and their code. */
 export type GasContracts = {
   name: DelegateName
   dispatcher: Hex

@@ -1,5 +1,5 @@
 /**
- * gas: the contracts by which a sponsor pays for what accounts sign, and what is said to them.
+ * gas: contracts for sponsored gas, and the encoding of calls to them.
  * Owns: the contracts' addresses and code, their deployment, and whether a network supports them; the encoding of operations,
  *   authorizations and transactions of type 4.
  * Does not own: sponsor keys, which operations are sent and their outcome (`transactions/`).

@@ -16,7 +16,7 @@ export type NativeStretch = {
 
 /**
  * Records how far native currency is indexed, in the transaction that stores it. If the blocks do not follow those
- * recorded before, coverage starts anew with them.
+ * recorded before, coverage starts again with them.
  */
 export async function noteNative(
   db: Db,

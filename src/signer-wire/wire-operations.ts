@@ -4,7 +4,7 @@ import type { DelegateName, Hex } from '../ids.ts'
 export type OperationCallText = { to: Hex; value: string; data: Hex }
 
 /**
- * An operation for the user's account to sign and a sponsor to send (docs/gas-contracts.md), with the user's own token. The same
+ * An operation for the user's account to sign and a sponsor to send (docs/reference/gas-contracts.md), with the user's own token. The same
  * request again returns the stored signature. An intent has one operation, and an id (network, space, sequence) one intent,
  * forever.
  */

@@ -115,10 +115,10 @@ test('what has ended changes by what the chain shows, and bytes are stored for w
   }
 })
 
-test('docs/states.md has every change of a row, and no other', async () => {
-  const page = await readFile(new URL('../../docs/states.md', import.meta.url), 'utf8')
-  const [before, operations] = page.split('\n## An operation')
-  const sections = { transactions: before!.split('\n## The queue')[0]!, operations: operations!.split('\n## ')[0]! }
+test('docs/reference/states.md has every change of a row, and no other', async () => {
+  const page = await readFile(new URL('../../docs/reference/states.md', import.meta.url), 'utf8')
+  const [before, operations] = page.split('\n## Operation states')
+  const sections = { transactions: before!.split('\n## Account queue')[0]!, operations: operations!.split('\n## ')[0]! }
   // What a proven block corrects, and what an operator takes back, the page says in a sentence.
   const CORRECTED = ['MINED', 'REVERTED', 'CANCELLED', 'REPLACED', 'FINALIZED']
   const untold: Record<keyof typeof all, Record<string, string[]>> = {

@@ -23,7 +23,7 @@ const OPENED = ['SUBMITTED', 'BOUND'] as const
 const SETTLED = ['MINED', 'REVERTED', 'CANCELLED', 'FAILED'] as const
 
 /**
- * State changes of rows of `transactions`, by cause. Only this file writes the state; docs/states.md explains each
+ * State changes of rows of `transactions`, by cause. Only this file writes the state; docs/reference/states.md explains each
  * change.
  */
 export const TRANSACTION_MOVES = {

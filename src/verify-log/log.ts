@@ -1,6 +1,6 @@
 import { createDecipheriv, createHash, createHmac, createPublicKey, hkdfSync, verify } from 'node:crypto'
 
-/** The fields that a record's hash covers, in this order (docs/signing-log.md). */
+/** The fields that a record's hash covers, in this order (docs/reference/signing-log.md). */
 const FIELDS = [
   ...['seq', 'at', 'kind', 'user_id', 'address', 'chain_id', 'nonce', 'intent_id', 'effect', 'fee_type', 'max_fee'],
   ...[

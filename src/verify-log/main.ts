@@ -1,6 +1,6 @@
 /**
- * verify-log: checks the signer's log, by code that shares nothing with the signer.
- * Owns: its own parsing of records, the tree, heads, MACs and proofs, based on docs/signing-log.md alone.
+ * verify-log: verifies the signer’s log, without code of the signer.
+ * Owns: its own parsing of records, the tree, heads, MACs and proofs, based on docs/reference/signing-log.md alone.
  * Does not own: the rules about signatures, which `chatelaine signer verify` also checks.
  * Imports only Node.js modules, so these two files can be read and run alone.
  */
@@ -26,7 +26,7 @@ const USAGE = `Usage: verify-log STORE [--checkpoint FILE]… [--key KEY] [--kek
        verify-log --checkpoint FILE --checkpoint FILE --proof FILE [--key KEY]
        verify-log --proof FILE [--key KEY]`
 
-/** PRAGMA user_version of the store that docs/signing-log.md describes. */
+/** PRAGMA user_version of the store that docs/reference/signing-log.md describes. */
 const SCHEMA = 1
 
 /** 0: everything checked is correct; 1: something is not; 2: it could not be checked */

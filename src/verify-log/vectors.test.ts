@@ -9,7 +9,7 @@ import { macKeyOf, openMacs } from '../signer/ledger/macs.ts'
 import { GENESIS, recordOf, type LedgerRow } from '../signer/ledger/record.ts'
 import { growTree, hashOf, isMac, readCheckpoint } from './log.ts'
 
-const document = readFileSync(join(import.meta.dirname, '../../docs/signing-log.md'), 'utf8')
+const document = readFileSync(join(import.meta.dirname, '../../docs/reference/signing-log.md'), 'utf8')
 const vectors = JSON.parse(/```json\n([^]*?)```/.exec(document)![1]!) as {
   records: [string, string]
   mac1: string
@@ -38,7 +38,7 @@ const first: Omit<LedgerRow, 'record'> = {
 }
 const second: typeof first = { ...first, seq: 2, user_id: 'DISCORD-2', address: Buffer.alloc(20, 0xb2), evidence: '{}' }
 
-test('the vectors of docs/signing-log.md are what the signer writes and what the verifier reads', () => {
+test('the vectors of docs/reference/signing-log.md are what the signer writes and what the verifier reads', () => {
   const one = recordOf(GENESIS, first)
   const two = recordOf(one, second)
   assert.deepEqual([one.toString('hex'), two.toString('hex')], vectors.records)

@@ -4,10 +4,10 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { LEGAL } from './transactions-rows.ts'
 
-test('docs/states.md lists the changes of state that the judge of the proof allows, and no others', async () => {
-  const page = await readFile(new URL('../../docs/states.md', import.meta.url), 'utf8')
+test('docs/reference/states.md lists the changes of state that the judge of the proof allows, and no others', async () => {
+  const page = await readFile(new URL('../../docs/reference/states.md', import.meta.url), 'utf8')
   const listed = new Map<string, Set<string>>()
-  const transactions = page.split('\n## The queue')[0]!
+  const transactions = page.split('\n## Account queue')[0]!
   for (const [, from, to] of transactions.matchAll(/^\| `([A-Z]+)` \| `([A-Z]+)` \|/gm))
     listed.set(from!, (listed.get(from!) ?? new Set()).add(to!))
   for (const [from, allowed] of Object.entries(LEGAL)) {

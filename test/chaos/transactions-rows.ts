@@ -126,7 +126,7 @@ function judgeReplaced({ chain, world }: Evidence, row: Row, mined: MinedTx, tel
 const OWN_IN_BLOCK = ['MINED', 'REVERTED', 'CANCELLED'] as const
 const IN_BLOCK = [...OWN_IN_BLOCK, 'REPLACED'] as const
 /**
- * What may follow what in the `transitions` of a row; docs/states.md has the same, with what makes it. `START` is before
+ * What may follow what in the `transitions` of a row; docs/reference/states.md has the same, with what makes it. `START` is before
  * the first; a raised fee is SUBMITTED once more, and so is what a block lost.
  */
 export const LEGAL: Record<string, readonly string[]> = {

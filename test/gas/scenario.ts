@@ -2,7 +2,7 @@ import { encodeErrorResult } from 'viem'
 import type { Hex } from '../../src/ids.ts'
 import { artefact, said, type Sent, type Stage } from './stage.ts'
 
-/** A sentence of docs/gas-contracts.md, and how it is looked at on a chain of its own. */
+/** A sentence of docs/reference/gas-contracts.md, and how it is looked at on a chain of its own. */
 export type Scenario = readonly [sentence: string, look: (stage: Stage) => Promise<void>]
 
 export const words = ({ outcomes }: Sent): string[] => outcomes.map(said)

@@ -14,7 +14,7 @@ const executing = ({ operation, signature }: SignedOperation): Hex => hexOf(exec
 const ask = async ({ rpc }: Stage, from: Hex, to: Hex, data: Hex): Promise<Hex | 'refused'> =>
   rpc<Hex>('eth_call', { from, to, data }, 'latest').catch(() => 'refused' as const)
 
-/** What docs/gas-contracts.md says of operations of accounts that delegated to Calibur. */
+/** What docs/reference/gas-contracts.md says of operations of accounts that delegated to Calibur. */
 export const calibur: readonly Scenario[] = [
   [
     'each succeeds or fails alone, has one event, and the target sees the account',

@@ -1,5 +1,5 @@
 /**
- * chain/rpc: JSON-RPC to the nodes of one network, as if they were one.
+ * chain/rpc: JSON-RPC to all nodes of one network, as if they were one.
  * Owns: HTTP and batches, the pool with its health checks, new heads by WebSocket, which chain a node serves, what
  *   errors of nodes mean (`errors.ts`).
  * Does not own: heads, reads at a block, fees, caches: those are in `chain/`, which nothing here imports.

@@ -1,5 +1,5 @@
 /**
- * signer/ledger: every signature that was made, in order, and the proof that none was removed or changed.
+ * signer/ledger: all signatures in order, and the proof that no record was removed or changed.
  * Owns: the records and their MACs, the Merkle tree over them and its signed heads, the witness of the ledger's end.
  * Does not own: which signature the records allow next (`signer/rules/judge.ts`), keys (`signer/keys/deks.ts`).
  */

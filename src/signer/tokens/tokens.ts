@@ -1,5 +1,5 @@
 /**
- * signer/tokens: whether an access token counts.
+ * signer/tokens: verification of access tokens.
  * Owns: the public keys that tokens are verified with, revoked tokens, suspended applications and frozen accounts.
  * Does not own: issuing tokens (`oauth/`), what a token allows (`signer/rules/authority.ts`).
  */

@@ -154,7 +154,7 @@ const OUTER_FIELDS = new Set<string>([
   'delegate',
 ] satisfies (keyof SignOuterRequest)[])
 
-/** Maximum operations per transaction; more gain nothing, as measured (docs/gas-contracts.md). */
+/** Maximum operations per transaction; more gain nothing, as measured (docs/reference/gas-contracts.md). */
 const MAX_OPERATIONS = 150
 
 /** Parses a `signOuter` request. @throws bad_request  naming the field */

@@ -1,5 +1,5 @@
 /**
- * transactions/sponsors: who pays for the gas of others.
+ * transactions/sponsors: sponsors’ payments for the gas of users.
  * Owns: transactions of sponsors that include operations, top-ups, withdrawals, delegations, gas budgets.
  * Does not own: which sponsors there are (`sponsors/sponsors.ts`), actual costs (`transactions/settle/count-operations.ts`).
  */
