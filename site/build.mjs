@@ -57,7 +57,7 @@ function firstSentenceOf(file) {
     .map((one) => one.trim())
   const first = paragraphs.find((one) => /^[\p{L}*`[]/u.test(one) && !one.startsWith('```')) ?? ''
   const plain = first.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll(/\*\*|\s*\n\s*/g, (part) => (part === '**' ? '' : ' ')) // prettier-ignore
-  return /^.*?[.:](?=\s|$)/.exec(plain)?.[0].replace(/:$/, '.') ?? plain
+  return /^.{25,}?[.:](?=\s|$)/.exec(plain)?.[0].replace(/:$/, '.') ?? plain
 }
 
 checkSections()
