@@ -45,7 +45,7 @@ const keys = {
   PORT: { kind: 'integer', min: 0, max: 65535, default: 4000, part: 'server', help: 'Port to listen on; 0 takes any free port' },
   PUBLIC_ORIGIN: { kind: 'url', part: 'server', productionRequired: true, help: 'Public origin as clients see it, https in production. Default: http://localhost:PORT' },
   OPS_LISTEN: { kind: 'listen', part: 'server', help: 'Address and port for operators, such as 127.0.0.1:9464: `/metrics`, and `/readyz` with every check. Without it production has neither; development has both on PORT' },
-  DEVELOPMENT_OPEN_TO: { kind: 'choice', choices: ['this-machine', 'everyone'], default: 'this-machine', part: 'server', help: '`everyone` opens development mode to other machines, proxies and host names. Anyone who reaches it can sign in as anyone. Refused in production' },
+  DEVELOPMENT_OPEN_TO: { kind: 'choice', choices: ['this-machine', 'everyone'], default: 'this-machine', part: 'server', help: '`everyone` opens development mode to other machines, proxies and host names. Every visitor can then sign in as any user. Not allowed in production' },
   DATA_DIR: { kind: 'path', default: '.chatelaine', part: 'server', help: 'Folder of a development installation: embedded database, chain, signer and keys. Production stores only networks.json there, unless NETWORKS_FILE is set' },
   DATABASE_URL: { kind: 'text', part: 'server', productionRequired: true, help: 'PostgreSQL connection string, `postgres://user:password@host:5432/database`, or a list of servers: docs/operate/high-availability.md. Without it: the embedded database' },
   DATABASE_POOLER: { kind: 'choice', choices: ['none', 'transaction'], default: 'none', part: 'server', help: '`transaction` if PgBouncer runs in front of PostgreSQL with `pool_mode = transaction`: docs/operate/high-availability.md#pgbouncer' },
@@ -70,7 +70,7 @@ const keys = {
   NATIVE_DECIMALS: { kind: 'text', part: 'server', help: 'Networks whose native currency does not have 18 decimals: CHAIN_ID:DECIMALS, separated by commas or spaces, 0 to 36 decimals each' },
   TIP_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 100, part: 'server', help: 'Maximum tip (maxPriorityFeePerGas) of a new transaction. Fee bumps raise it by an eighth each, up to FEE_CAP_GWEI' },
   FEE_CAP_GWEI: { kind: 'integer', unit: 'gwei', min: 1, default: 1000, part: 'server', help: 'Maximum fee per gas that is ever signed, unless a network has its own cap (`chatelaine network add`)' },
-  LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'Time that a transaction waits before its fee is raised' },
+  LANE_BUMP_AFTER_SECONDS: { kind: 'integer', unit: 'seconds', min: 1, default: 20, part: 'server', help: 'Time that a transaction waits before its fee is bumped' },
   FOLLOW_INTERVAL_MS: { kind: 'integer', unit: 'milliseconds', min: 20, max: 3000, default: 250, part: 'server', help: 'Interval at which the follower polls for a new block when one is expected. Its lease on a network lasts 4 seconds' },
   BACKFILL: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: 'Index past transfers of older accounts in the background. `off`: only by `chatelaine backfill`' },
   BACKFILL_FROM_BLOCK: { kind: 'integer', unit: 'block', min: 0, default: 0, part: 'server', help: 'First block of the backfill, on networks without their own (`chatelaine network set --backfill-from`)' },
@@ -84,7 +84,7 @@ const keys = {
   SIGNER_ADMIN_SOCKET: { kind: 'path', part: 'signer', help: 'Unix socket for `chatelaine signer` commands that ask the running signer, for its own user only. Default: SIGNER_DIR/admin.sock' },
   SIGNER_DIR: { kind: 'path', part: 'signer', productionRequired: true, help: 'Folder of the signer’s store: wrapped keys and ledger' },
   SIGNER_KEK: { kind: 'text', part: 'signer', help: 'Location of the master key (KEK), if SIGNER_KEK_FILE is not set: `file:`, `pkcs11:`, `vault:`, `vault+unix:`, `aws-kms:` or `gcp-kms:`: docs/operate/signer-keys.md#master-key-location' },
-  SIGNER_KEK_FILE: { kind: 'path', part: 'signer', help: 'File with the master key (KEK), 32 bytes. Store it apart from SIGNER_DIR and all backups. This or SIGNER_KEK is required' },
+  SIGNER_KEK_FILE: { kind: 'path', part: 'signer', help: 'File with the master key (KEK), 32 bytes. Do not store it in SIGNER_DIR or with backups. This or SIGNER_KEK is required' },
   SIGNER_KEK_PIN_FILE: { kind: 'path', part: 'signer', help: 'File with the PIN of the HSM in SIGNER_KEK, readable by the signer’s user only' },
   SIGNER_KEK_TOKEN_FILE: { kind: 'path', part: 'signer', help: 'File with a Vault token or a Google Cloud access token, readable by the signer’s user only. Read at each use, so another program can renew it' },
   SIGNER_KEK_CREDENTIALS_FILE: { kind: 'path', part: 'signer', help: 'File with credentials for SIGNER_KEK, readable by the signer’s user only. AWS KMS: a shared credentials file. Google Cloud KMS: a service account key (JSON)' },
@@ -98,7 +98,7 @@ const keys = {
   SIGNER_JWKS_FILE: { kind: 'path', part: 'signer', help: 'Public keys that the server publishes (its AUTH_JWKS_FILE). `chatelaine signer trust-key` accepts them by fingerprint; development trusts all of them' },
   SIGNER_ISSUER: { kind: 'url', part: 'signer', productionRequired: true, help: 'Issuer that access tokens must have: PUBLIC_ORIGIN/oauth; with SIGNER_AUTH_SOCKET AUTH_ORIGIN/oauth' },
   SIGNER_AUDIENCE: { kind: 'url', part: 'signer', productionRequired: true, help: 'Audience that access tokens must have: PUBLIC_ORIGIN/v1' },
-  SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'Maximum age of the list of revoked tokens; with an older one the signer rejects every token. 0 ignores lists and is refused in production' },
+  SIGNER_REVOCATIONS_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 300, default: 60, part: 'signer', help: 'Maximum age of the list of revoked tokens; with an older one the signer rejects every token. 0 ignores lists and is not allowed in production' },
   SIGNER_MAX_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'Maximum total fee (gas × fee per gas) of one transaction. Default: 10^18' },
   SIGNER_MAX_FILL_FEE_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'Maximum total fee of a gap-filling transaction. Set at least 21,000 × the highest FEE_CAP_GWEI. Default: 2.1 × 10^16 (21,000 × 1,000 gwei)' },
   SIGNER_MAX_FILLS: { kind: 'integer', unit: 'transactions', min: 1, max: 64, default: 16, part: 'signer', help: 'Maximum consecutive gap-filling transactions of an account. Set at least MAX_PENDING_WRITES of the server' },
@@ -111,7 +111,7 @@ const keys = {
   SIGNER_GAS_PER_USER_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'Maximum gas of one user’s sponsored operations on one network within 24 hours, at the maximum fee: docs/operate/signer-rules.md#sponsored-operations. Default: 0 (none); in development 10^18' },
   SIGNER_GAS_PER_SPONSOR_WEI: { kind: 'wei', unit: 'wei', part: 'signer', help: 'Maximum cost of one sponsor’s transactions with operations on one network within 24 hours. Default: 0 (none); in development 10^21' },
   SIGNER_CALIBUR: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on` lets accounts delegate to Calibur (EIP-7702): docs/operate/gas/calibur.md' },
-  SIGNER_POLICY_FILE: { kind: 'path', part: 'signer', help: 'Policy that limits what is signed, with the required signatures; read every second: docs/operate/policy.md. Without it only the built-in rules apply' },
+  SIGNER_POLICY_FILE: { kind: 'path', part: 'signer', help: 'Policy that limits signatures, with its required signatures; read every second: docs/operate/policy.md. Without it only the built-in rules apply' },
   SIGNER_EXPORT: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on` lets users export their key. The server has its own switch, KEY_EXPORT: docs/operate/key-export.md' },
   SIGNER_EXPORT_DELAY_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 2592000, default: 86400, part: 'signer', help: 'Time from the request for a key to its release; at least 43200 in production' },
   SIGNER_EXPORT_ALL: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', help: '`on` lets the signer’s user export all keys, to move an installation: docs/operate/runbooks/move-installation.md' },
@@ -137,7 +137,7 @@ const keys = {
   REFRESH_FAMILY_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 7776000, part: 'server', help: 'Time after a sign-in during which refresh tokens are renewed; afterwards the user signs in again' },
   REFRESH_GRACE_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 60, default: 20, part: 'server', help: 'Time during which a used refresh token still returns its successor' },
   SESSION_SECONDS: { kind: 'integer', unit: 'seconds', min: 60, max: 315360000, default: 1209600, part: 'server', help: 'Lifetime of a browser session' },
-  RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` for load tests; refused in production' },
+  RATE_LIMITS: { kind: 'choice', choices: ['on', 'off'], default: 'on', part: 'server', help: '`off` for load tests; not allowed in production' },
   READS_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 20, part: 'server', help: 'Reads of a user at an application, and of an application by itself' },
   READS_BURST: { kind: 'integer', unit: 'requests', min: 1, default: 60, part: 'server', help: 'Burst of these reads' },
   WRITES_PER_SECOND: { kind: 'integer', unit: 'requests per second', min: 1, default: 5, part: 'server', help: 'Writes of a user at an application' },
@@ -206,7 +206,7 @@ export function readConfig(env: Environment, part: Part): Config {
     problems.push(...modeOf(config, problems.length > 0 && part === 'server'))
   }
   if (part === 'auth' && env.NODE_ENV !== 'production')
-    problems.push('NODE_ENV must be production: in development `npm start` is the authorization server, too')
+    problems.push('NODE_ENV must be production: in development, `npm start` includes the authorization server')
   if (problems.length > 0) throw new ConfigError(problems)
   return config
 }
@@ -356,7 +356,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   // Networks may also be stored in DATA_DIR, which only the start can read. So report this only together with other
   // problems.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
-    problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR') // prettier-ignore
+    problems.push('RPC_URL or NETWORKS_FILE is missing: set one of them, or add a network with `chatelaine network add`') // prettier-ignore
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.AUTH_ORIGIN !== undefined && !config.AUTH_ORIGIN.startsWith('https:'))
@@ -393,7 +393,7 @@ function shapesOf(config: Config): string[] {
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
-    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
+    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN, so that cookies and scripts are separate') // prettier-ignore
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
@@ -405,7 +405,7 @@ function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
   if (AUTH_SOCKET === undefined)
     return AUTH_ORIGIN === undefined ? [] : ['AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program']
   if (NODE_ENV === 'production') return []
-  return ['AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything'] // prettier-ignore
+  return ['AUTH_SOCKET is for production: development runs everything in one process'] // prettier-ignore
 }
 
 /** In development mode anyone may sign in as anyone: returns the settings that would let other machines in. */

@@ -69,7 +69,7 @@ async function refuseSecretsInReach(settings: Config): Promise<void> {
       OPERATOR_TOKEN_FILE,
       SIGNER_AUTH_SOCKET,
     },
-    'which only the authorization server may: run `chatelaine auth run` as another user, and keep these out of the settings of the API',
+    'which only the authorization server may open. Run `chatelaine auth run` as another user, and remove these from the settings of the API',
   )
 }
 

@@ -25,7 +25,7 @@ export async function openDatabase(config: Config, telemetry: Telemetry, told: P
 
 /** Instruction for several writable servers, of which the latest promotion is unknown. */
 const UNDECIDED =
-  'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
+  'stop all but the one that was promoted last; to find it, the role needs the right to execute pg_walfile_name and pg_current_wal_insert_lsn'
 
 async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: PoolObservers): Promise<RootDb> {
   const db =

@@ -159,7 +159,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     await recallHead(app)
     if (main !== null && embedded !== null && main.gas !== 'self') await openHouse(app, main, embedded)
     const why = main && (await explainUnsponsored(main))
-    if (why !== null) throw new Error(`sponsors cannot send for people on ${main!.name}: ${why}`)
+    if (why !== null) throw new Error(`sponsors cannot submit operations on ${main!.name}: ${why}`)
     if (keys !== null) revocations = await openRevocations(app, keys, opened)
     const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 

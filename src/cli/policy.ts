@@ -23,7 +23,7 @@ export function policy(shell: Shell): Command {
     .description('add signatures to a policy, or to a file that others have signed')
     .argument('<file>')
     .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
-    .option('--out <file>', 'where to write it; default standard output')
+    .option('--out <file>', 'file to write; default standard output')
     .action((file: string, { key, out }: { key: string[]; out?: string }) =>
       become(shell, 'programs/policy-tool.ts', [
         ...['sign', file],
@@ -33,7 +33,7 @@ export function policy(shell: Shell): Command {
     )
   command
     .command('replay')
-    .description('list what a policy would have rejected of all past signatures; also while the signer runs')
+    .description('list past signatures that a policy would have rejected; works while the signer runs')
     .argument('<file>')
     .action((file: string) => become(shell, 'programs/policy-tool.ts', ['replay', file]))
   return command

@@ -88,14 +88,14 @@ const FIRST_WORDS: readonly FirstWord[] = [
     name: 'token',
     arguments: '[options] <user>',
     description:
-      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
+      'print an access token for a development user. Revoking access does not end it, and it is never bound to a key',
     add: async (program, shell) => program.addCommand((await import('./token.ts')).token(shell)),
   },
   {
     name: 'audit',
     arguments: '[options]',
     description:
-      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
+      'compare the history of final blocks with a node, or its sums with balances (--sums); exit code 1: they differ',
     add: async (program, shell) => (await import('./audit.ts')).addAudit(program, shell),
   },
   {

@@ -78,9 +78,9 @@ for (const [what, edit] of Object.entries<string>({
     const { place } = await world(t)
     assert.throws(
       () => place.restart((db) => db.exec(edit)),
-      (error) => error instanceof LedgerDamaged && /^The store is not as the signer made it: /.test(error.message),
+      (error) => error instanceof LedgerDamaged && /^The store was changed by another program: /.test(error.message),
     )
-    assert.match(verifyStore(place.folder).problems.join(), /The store is not as the signer made it/)
+    assert.match(verifyStore(place.folder).problems.join(), /The store was changed by another program/)
   })
 
 /** Makes a table anew that is filed under the text of the one before: SQLite believes the text. */
