@@ -85,7 +85,7 @@ test('an application has quotas, a weight, a key for its tokens and a budget unt
   for (const [words, why] of [
     [['--sponsor-any-contract', '--sponsor-contract', one], /not both/],
     [['--sponsor-contract', '0x12'], /40 hexadecimal digits/],
-    [['--sponsor-per-user', '1'], /Give both: --sponsor-per-user and --sponsor-per-application/],
+    [['--sponsor-per-user', '1'], /Give both --sponsor-per-user and --sponsor-per-application/],
     [['--quota', 'writes=5/week'], /Expected, for example, writes=100000\/day/],
     [['--weight', 'heavy'], /Expected a whole number/],
   ] as const) {

@@ -204,7 +204,7 @@ test('applications that are not believed are listed and accepted, all of them an
   const refused = await run('authenticate-rows', '--accept', first.digest)
   assert.deepEqual([refused.code, /The rows have changed/.test(refused.said)], [1, true])
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'confidential' }).execute())
-  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Authenticated: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
+  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Accepted: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
   assert.match((await list()).said, /^0 applications and 0 linked/)
 
   const [made] = (await kids()).seals

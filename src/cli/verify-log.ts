@@ -21,7 +21,7 @@ export function addVerifyLog(program: Command, shell: Shell): void {
     )
     .option('--key <key>', 'verifier key of the log, from your own records: checks signatures')
     .option('--kek-file <file>', 'master key (KEK): checks MACs')
-    .option('--proof <file>', 'consistency proof between two checkpoints: a JSON file of hashes')
+    .option('--proof <file>', 'proof of one signature, or of two checkpoints: a JSON file')
     .action((store: string | undefined, { checkpoint, key, kekFile, proof }: VerifyLogOptions) => {
       const code = verifyLog(
         [

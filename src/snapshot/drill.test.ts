@@ -103,7 +103,7 @@ test('a drill ends with 1, and says what is wrong: a key without a copy, a false
   const places = ['identities.account_id: 1', 'operations.outer_id: 1', 'carried.operation_id: 1', 'carried.transaction_id: 2'] // prettier-ignore
   assert.match(out, new RegExp(`^${places.map((place) => `${place} rows refer to nothing\n`).join('')}Backup`, 'm'))
   assert.match(out, NOT_WHOLE)
-  assert.doesNotMatch(out, /everything that it names/)
+  assert.doesNotMatch(out, /everything that it lists/)
   assert.equal(code, 1, out)
 })
 

@@ -224,7 +224,7 @@ suite('a provider without discovery, by its addresses', () => {
   test('cannot be linked before its PKCE was checked, at either end of the way, and the page says so', async () => {
     const browser = openBrowser(world.origin)
     const page = await browser.signIn('/account', 'lea')
-    const refusal = /You can sign in with Forge, but you cannot add it to an account/
+    const refusal = /You can sign in with Forge, but you cannot add this sign-in to an account/
     assert.match(textOf(page.text), refusal)
     assert.ok(!page.text.includes('value="FORGE"'))
     assert.match(textOf((await browser.submit(page, '/account/identities/add', { provider: 'FORGE' })).text), refusal)
