@@ -67,7 +67,7 @@ const catalogue = {
   not_a_token: [422, 'Not a token contract', 'The address has no code, or its code does not implement `balanceOf`. Nothing was sent. Check the address and the network.'],
   idempotency_key_reused: [422, 'Idempotency key reused', 'The idempotency key was used with a different request. This request had no effect. Use a new key for each new write.'],
   fee_cap_reached: [422, 'Fee above the cap', 'The network currently requires a higher fee per gas than the operator allows. Nothing was sent. Try again when fees are lower.'],
-  not_cancellable: [422, 'Transaction cannot be changed', 'The transaction is mined, a sponsor pays for it, or its nonce was used by another transaction. This request had no effect. Read the state of the transaction.'],
+  not_cancellable: [422, 'Transaction cannot be changed', 'The transaction is mined, its nonce was used by another transaction, or this is a speed-up of a sponsored transaction. This request had no effect. Read the state of the transaction.'],
   chain_unsupported: [422, 'Not supported by node', 'The node of this network cannot serve the request, for example because it no longer has the state of an old block. Nothing was sent. Use a newer block.'],
   // 429
   rate_limited: [429, 'Too many requests', 'The request exceeds a rate limit. Nothing was done. Retry after `Retry-After` seconds.', true],

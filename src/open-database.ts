@@ -33,8 +33,8 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, tol
       ? await openEmbedded({ dir })
       : await openPostgres({
           ...databaseOf(config, config.DATABASE_URL),
-          onError: (error) => log.warn('database_away', {}, error),
-          onBack: (absence) => log.warn('database_back', absence),
+          onError: (error) => log.warn('database_unavailable', {}, error),
+          onBack: (absence) => log.warn('database_recovered', absence),
           ...told,
           onPrimary: (host) => log.warn('database_primary', { host }),
           onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),

@@ -222,7 +222,7 @@ async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> 
     () => null,
   )
   if (owner !== null && owner === process.getuid?.())
-    log.warn('signer_not_apart', { hint: 'server and signer run as one user: give each its own' })
+    log.warn('signer_not_separated', { hint: 'server and signer run as one user: give each its own' })
 }
 
 /** Waits for all, even if one fails: only what is known to be open can be closed. */

@@ -82,7 +82,12 @@ async function compareBlocks(
     onProgress: ({ nextBlock, transfers, differences }) => {
       if (systemClock.wall() - toldAt < 5_000) return
       toldAt = systemClock.wall()
-      app.telemetry.log.info('audit', { chainId: chain.chainId, block: nextBlock - 1, transfers, differences })
+      app.telemetry.log.info('audit_progressed', {
+        chainId: chain.chainId,
+        block: nextBlock - 1,
+        transfers,
+        differences,
+      })
       console.error(`block ${nextBlock - 1} of ${to}, ${transfers} transfers, ${differences} differences`)
     },
   })

@@ -182,7 +182,7 @@ async function fill(
     stopping,
     report: (progress) => {
       onProgress({ ...progress, toBlock: target })
-      telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
+      telemetry.log.debug('backfill_progressed', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },
     ready: async (nextBlock) => {

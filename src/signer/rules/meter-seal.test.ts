@@ -64,7 +64,7 @@ for (const [what, edit] of Object.entries<string>({
       if (what !== 'exchanged') assert.notDeepEqual(metersOf(db), before)
     })
     await assertCounted()
-    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    assert.deepEqual(counted, [['meters_recounted', { records: 4, charges: 4 }]])
     place.restart()
     assert.equal(counted.length, 1)
   })
@@ -103,7 +103,7 @@ for (const [what, make] of Object.entries<string>({
   test(`a meter ${what}, in a table of the right text, is counted again`, async (t) => {
     const { place, assertCounted, counted } = await world(t)
     place.restart((db) => replaceTable(db, 'meters', make))
-    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    assert.deepEqual(counted, [['meters_recounted', { records: 4, charges: 4 }]])
     await assertCounted()
   })
 

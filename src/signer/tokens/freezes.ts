@@ -170,6 +170,7 @@ export function openFreezes({
       onFreeze(subject)
     }
     // The log shows the kind of the subject; only the store shows which user or application it is.
-    if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
+    if (isChange)
+      log.warn(to === null ? 'freeze_lifted' : 'freeze_set', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
   }
 }

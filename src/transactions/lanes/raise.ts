@@ -274,7 +274,7 @@ async function sendRaised(
     const denial = denialOf(error)
     if (next.kind === 'replace' && isHopeless(bound, error)) return giveNonceUp(app, chain, bound)
     if (denial === null) throw error
-    app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
+    app.telemetry.log.warn('fee_bump_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
     return DENIED[denial]
   }
 }
@@ -291,7 +291,7 @@ const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
 
 /** Cancels the nonce. The other operations are packed into another transaction (tend-operations.ts). */
 async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
-  app.telemetry.log.warn('outer_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+  app.telemetry.log.warn('sponsor_transaction_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
   const { sent } = await sendCancel(app, chain, bound)
   return sent === 'nonce_too_low' ? USED : null
 }

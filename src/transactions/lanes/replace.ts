@@ -190,5 +190,5 @@ export async function sendReplacement(
 
 /** Logs that a transaction has a new hash. */
 function txReplaced({ telemetry }: App, { chainId, id, nonce }: Bound, { hash, isCancel }: Attempt): void {
-  telemetry.log.info(isCancel ? 'transaction_cancelling' : 'transaction_raised', { chainId, id, nonce, hash })
+  telemetry.log.info(isCancel ? 'transaction_cancelling' : 'fee_bumped', { chainId, id, nonce, hash })
 }

@@ -292,5 +292,5 @@ export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readR
 /** Logs that the signer's ledger had something that the database had lost. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
   const { chainId, from: sender, nonce } = slot
-  telemetry.log.warn('transaction_taken_in', { chainId, id, sender, nonce, hash })
+  telemetry.log.warn('transaction_restored', { chainId, id, sender, nonce, hash })
 }

@@ -147,7 +147,7 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
  * refusal, and log it.
  */
 async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
-  telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
+  telemetry.log.warn('gap_fill_denied', { chainId, id, sender: from }, error)
   await transactionRows
     .update(db, 'putOff')
     .set({ updated_at: sql<Date>`now() + ${`${PUT_OFF_SECONDS} seconds`}::interval` })
