@@ -107,7 +107,7 @@ export type ErrorCode = keyof typeof catalogue
  */
 export type FieldError = { pointer?: string; parameter?: string; code: string; detail: string }
 
-/** The decoded revert of a contract. `reason` is a sentence for people; `data` is the raw bytes as 0x-hex. */
+/** The decoded revert of a contract. `reason` is a sentence for users; `data` is the raw bytes as 0x-hex. */
 export type Revert = {
   name: string | null
   signature: string | null

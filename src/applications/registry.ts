@@ -1,5 +1,5 @@
 /**
- * applications: OAuth clients, the networks they are bound to, and the identity providers they bring.
+ * applications: OAuth clients, their networks, and their identity providers.
  * Owns: registration, secrets as hashes, permissions, redirect URIs and origins; networks, and the file of their nodes.
  * Does not own: consents (`oauth/`), the open connection to a network (`chain/`).
  * Start with `manage.ts` for changes, `open-networks.ts` for networks.

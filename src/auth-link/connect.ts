@@ -1,5 +1,5 @@
 /**
- * auth-link: questions between the API and the authorization server, if they are separate programs.
+ * auth-link: requests between the API and a separate authorization server.
  * Owns: requests of the API over AUTH_SOCKET, requests of the account page to the API, and which of the two programs
  *   serves which path.
  * Does not own: the responses (`oauth/`, `users/`, `account/`), which are passed in.

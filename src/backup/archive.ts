@@ -1,5 +1,5 @@
 /**
- * backup: what a backup is as a file: a `tar` archive, sealed to recipients in the format of age.
+ * backup: the file format of backups: a `tar` archive, encrypted to recipients in the format of age.
  * Owns: both formats, and that a backup file is either complete or absent.
  * Does not own: the content, which is the signer's store (`signer/programs/backup.ts`).
  */

@@ -1,5 +1,5 @@
 /**
- * balances: what an account holds, at one block.
+ * balances: balances of an account, at one block.
  * Owns: balances of native currency and tokens on the wire, the list over all tokens that the history has seen.
  * Does not own: names and decimals of tokens (`tokens/`), reads pinned to a block (`chain/reads.ts`), transfers
  *   (`history/`).

@@ -1,5 +1,5 @@
 /**
- * devnet: what a development installation has of its own.
+ * devnet: the parts that only a development installation has.
  * Owns: the embedded chain with sample contracts and faucet, the signer as a child, the development sign-in, the
  *   explorer pages.
  * Does not own: anything that production uses; with NODE_ENV=production nothing here is opened.

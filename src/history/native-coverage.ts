@@ -15,8 +15,8 @@ export type NativeStretch = {
 }
 
 /**
- * Records how far native currency is indexed, in the transaction that stores it. If the blocks do not follow those
- * recorded before, coverage starts anew with them.
+ * Records how far native currency is indexed, in the transaction that stores it. If the blocks do not follow the
+ * recorded blocks, coverage restarts with the new blocks.
  */
 export async function noteNative(
   db: Db,

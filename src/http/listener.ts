@@ -1,5 +1,5 @@
 /**
- * http: everything that holds for all routes, and the pages' shell.
+ * http: the parts that all routes share, and the frame of the pages.
  * Owns: admission control, callers (access tokens and DPoP proofs), limits, quotas, problem documents, cursors,
  *   OpenAPI, health, assets.
  * Does not own: routes of the API (each slice), issuing tokens (`oauth/`), texts (`texts/`).

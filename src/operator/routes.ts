@@ -1,5 +1,5 @@
 /**
- * operator: the operator API, and the record of what operators did.
+ * operator: the operator API, and the audit log of operator actions.
  * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, including commands.
  * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
  * Tables: operator_actions, operator_head.

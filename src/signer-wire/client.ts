@@ -1,5 +1,5 @@
 /**
- * signer-wire: the verbs of the signer, as the server calls them and as they travel.
+ * signer-wire: the verbs of the signer, as the server calls them, and their wire format.
  * Owns: the shapes of requests and answers, their frames, and the table of the callers of each verb (`wire.ts`).
  * Does not own: the work of a verb (`signer/verbs/pipeline.ts`), when the server calls it.
  */

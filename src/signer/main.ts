@@ -1,5 +1,5 @@
 /**
- * signer: a program of its own that holds the keys and signs.
+ * signer: the separate program that holds the keys and signs.
  * Owns: the keys, the ledger of signatures with its witness, the rules (`signer/rules/judge.ts`), the signer's own verification of
  *   access tokens and revocations.
  * Does not own: the choice of nonces and fees, broadcasts (`transactions/`). The signer reads neither the server's database nor a

@@ -214,7 +214,7 @@ export function takeLock(folder: string): () => void {
 /** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: errors that say nothing about the contents of the store. */
 const PASSING = new Set([5, 6, 7, 8, 13, 14])
 
-/** Tells whether an error comes from SQLite; `errcode` is its result code. */
+/** Returns whether an error comes from SQLite; `errcode` is its result code. */
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'
 

@@ -43,7 +43,7 @@ export function effectOf({
   return keccak(Buffer.concat([call, encodeRlp(authorizations.map(encodeAuthorization))]))
 }
 
-/** Tells whether a transaction only pays its fee: to itself, without value and data. A cancellation must. */
+/** Returns whether a transaction only pays its fee: to itself, without value and data. A cancellation must. */
 export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 

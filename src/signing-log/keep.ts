@@ -1,5 +1,5 @@
 /**
- * signing-log: what this installation keeps of the signer's log, and publishes.
+ * signing-log: the head of the signer's log that this installation stores and publishes.
  * Owns: the newest signed head of the ledger, which every connection shows to the signer and which is published.
  * Does not own: the log itself (`signer/`), signatures that a database has lost (`transactions/recovery/replay.ts`).
  * Tables: signing_log_head.

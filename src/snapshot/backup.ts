@@ -1,5 +1,5 @@
 /**
- * snapshot: what a backup of the server's side is: every row of one moment, and the files that only the server has.
+ * snapshot: backups of the server: all rows at one moment, and the files that only the server has.
  * Owns: the list of tables and files, checks that a backup is complete and consistent, restoring into an empty
  * database,
  *   entirely or not at all, and the restore test.

@@ -1,5 +1,5 @@
 /**
- * sponsors: accounts of the operator that pay for what people write.
+ * sponsors: the operator's accounts that pay for users' gas.
  * Owns: which sponsors a network has, creating one, which of them have a low balance.
  * Does not own: what a sponsor may pay (the signer and `transactions/`), budgets of applications (`applications/`), the rows
  *   of accounts (`users/`).

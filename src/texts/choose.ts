@@ -1,5 +1,5 @@
 /**
- * texts: what the pages for people say, in five languages.
+ * texts: the texts of the pages for users, in five languages.
  * Owns: one table per language (`en.ts` is the shape of all), with the texts for users in problem documents
  *   (`user-messages-en.ts`), choosing one for a request, names of networks, times.
  * Does not own: the pages' HTML (`http/page.ts`, `oauth/`), the texts for developers in problem documents (`errors.ts`), which are

@@ -1,5 +1,5 @@
 /**
- * tokens: what a token says of itself: type, name, symbol, decimals.
+ * tokens: the metadata of tokens: type, name, symbol, decimals.
  * Owns: asking contracts for these, the table of answers and its refresh; which tokens the operator knows, and which look like them.
  * Does not own: balances (`balances/`), transfers (`history/`, `transfers/`).
  * Tables: tokens.

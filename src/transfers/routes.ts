@@ -1,5 +1,5 @@
 /**
- * transfers: native currency and tokens to a person or an address.
+ * transfers: transfers of native currency and tokens to a user or an address.
  * Owns: amounts in whole units, recipients by id or name, accounts created in advance for them, why a token rejects a
  *   transfer.
  * Does not own: sending (`transactions/`), token facts (`tokens/`), past transfers (`history/`).

@@ -1,5 +1,5 @@
 /**
- * users: people, their accounts and their ways to sign in.
+ * users: users, their accounts and their identities.
  * Owns: identities, profiles, freezing, accounts created before a first sign-in, read access (`authorize.ts`), the
  *   signer's attestations of addresses, and a copy of the wrapped keys.
  * Does not own: signing in (`oauth/`), keys in the clear (`signer/`), what an application may do (`applications/`,

@@ -1,5 +1,5 @@
 /**
- * oauth/account: the pages of a person about their own account.
+ * oauth/account: the account pages of a user.
  * Owns: the overview, activity, sending, revoking access, ways to sign in, sessions, the data file and deletion.
  * Does not own: balances, transfers and transactions: `src/account/` implements `slices.ts`.
  * Otherwise, only `oauth/oauth.ts` imports this folder.

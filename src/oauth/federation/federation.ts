@@ -1,5 +1,5 @@
 /**
- * oauth/federation: signing in with someone else's account.
+ * oauth/federation: sign-in with an identity provider.
  * Owns: the settings of identity providers and their presets, visits to providers, profiles, guarded requests to the
  *   outside (`outbound.ts`).
  * Does not own: users (`users/sign-in.ts`), sessions and codes. It does not depend on the authorization server.

@@ -1,5 +1,5 @@
 /**
- * signer/export: keys that leave the signer, and keys that are brought to it.
+ * signer/export: export and import of keys.
  * Owns: a user's request for a key and its delay, the import and export of many keys, the encryption of both.
  * Does not own: the pages for users (`oauth/account/export.ts`), the commands (`signer/programs/verify.ts` and others).
  */

@@ -1,5 +1,5 @@
 /**
- * signer/kek: the master key (KEK), wherever it lives: it wraps data keys and does nothing else.
+ * signer/kek: the master key (KEK) and its locations. It only wraps data keys.
  * Owns: the providers, one file each; the settings that name one; the shares of a key in a file.
  * Does not own: the data keys (`signer/keys/deks.ts`), the change to another master key (`signer/keys/rotation.ts`).
  */

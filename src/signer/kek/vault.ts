@@ -45,7 +45,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
     return secret
   }
 
-  /** Tells whether Vault authenticates `associated_data`: an old version silently ignores it. */
+  /** Returns whether Vault authenticates `associated_data`: an old version silently ignores it. */
   async function isBinding(wrapped: Buffer, aad: Buffer): Promise<boolean> {
     try {
       const dek = await decrypt(wrapped, Buffer.concat([aad, Buffer.from('x')]))

@@ -257,7 +257,7 @@ export function readMacs({ deks }: Pick<OpenDeks, 'deks'>): Macs {
 }
 
 /**
- * Tells whether a master key opens a store. It tries one data key, because one master key wraps them all. False if there is none.
+ * Returns whether a master key opens a store. It tries one data key, because one master key wraps them all. False if there is none.
  * @throws KekUnavailable
  */
 export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {

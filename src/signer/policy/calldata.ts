@@ -101,7 +101,7 @@ const known = new Map<string, KnownCall>(
 /** The selector of Permit2's approval, whose token is an argument and not the called contract. */
 export const PERMIT2_APPROVE = readSignature('approve(address,address,uint160,uint48)')!.selector
 
-/** Tells whether the effect of a function is counted here. */
+/** Returns whether the effect of a function is counted here. */
 export const isKnown = (selector: string): boolean => known.has(selector)
 
 /**

@@ -1,5 +1,5 @@
 /**
- * signer/policy: rules of the operator for what is signed, as a document.
+ * signer/policy: the operator's policy for signatures, as a document.
  * Owns: the document and its parser, the effect of a transaction, the decision, time windows, its signatures, its description.
  * Does not own: the built-in rules (`signer/rules/policy.ts`), meters in the store (`signer/rules/meters.ts`), which document is in
  *   force (`signer/rules/policy-in-force.ts`).

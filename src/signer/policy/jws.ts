@@ -47,7 +47,7 @@ export function addSignature(text: string, privateKey: Record<string, unknown>):
   return `${JSON.stringify({ ...before, signatures: [...before.signatures, { protected: header, signature }] }, null, 2)}\n`
 }
 
-/** Tells whether a file is a JWS rather than a document; it does not tell whether either is valid. */
+/** Returns whether a file is a JWS rather than a document; it does not tell whether either is valid. */
 export function isSigned(text: string): boolean {
   const value = readUniqueJson(text)
   return typeof value === 'object' && value !== null && 'payload' in value && 'signatures' in value

@@ -207,7 +207,7 @@ const isKey = (key: Unread<WrappedKey>): key is WrappedKey =>
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** Tells whether a name can be printed as it is. */
+/** Returns whether a name can be printed as it is. */
 const isName = (value: unknown): value is string => typeof value === 'string' && /^[^\p{C}]{1,300}$/u.test(value)
 
 const isHex = (value: unknown, length: number): value is Hex =>

@@ -189,7 +189,7 @@ export function outerFaults(db: DatabaseSync): string[] {
   }
 }
 
-/** Tells whether an operation was signed for this dispatcher and is included exactly as packed. */
+/** Returns whether an operation was signed for this dispatcher and is included exactly as packed. */
 const isHeld = (dispatcher: Buffer, packed: Buffer, raw: Uint8Array): boolean =>
   dispatcher.equals(raw.subarray(0, 20)) && packed.equals(raw.subarray(40))
 

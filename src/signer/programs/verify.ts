@@ -161,7 +161,7 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   }
 }
 
-/** Tells whether no signer has opened the store yet. */
+/** Returns whether no signer has opened the store yet. */
 const isUnused = (db: DatabaseSync, { count }: LedgerHead): boolean =>
   count === 0 && db.prepare('SELECT 1 FROM deks').get() === undefined
 

@@ -1,5 +1,5 @@
 /**
- * signer/rules: what may be signed, and how much of it.
+ * signer/rules: the rules for signatures, and their limits.
  * Owns: whose agreement a signature needs (`authority.ts`), which signatures a nonce allows (`judge.ts`), the operator's policy in
  *   force, the amounts used within each period (`meters.ts`).
  * Does not own: the language of a policy (`signer/policy/document.ts`), whether a token is genuine (`signer/tokens/tokens.ts`).

@@ -151,7 +151,7 @@ export function openFreezes({
     list,
   }
 
-  /** Tells whether a list entry changes anything. Lists do not affect freezes by the operator. */
+  /** Returns whether a list entry changes anything. Lists do not affect freezes by the operator. */
   function isNews({ subject, isFrozen, at }: FrozenEntry): boolean {
     const known = frozen.get(subject)
     if (known === undefined) return isFrozen

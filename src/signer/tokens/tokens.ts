@@ -1,5 +1,5 @@
 /**
- * signer/tokens: whether an access token counts.
+ * signer/tokens: verification of access tokens.
  * Owns: the public keys that tokens are verified with, revoked tokens, suspended applications and frozen accounts.
  * Does not own: issuing tokens (`oauth/`), what a token allows (`signer/rules/authority.ts`).
  */
@@ -126,5 +126,5 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
   }
 }
 
-/** Tells whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
+/** Returns whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

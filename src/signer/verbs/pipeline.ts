@@ -1,5 +1,5 @@
 /**
- * signer/verbs: what the server asks the signer for, one file for each verb.
+ * signer/verbs: the requests of the server to the signer, one file for each verb.
  * Owns: parsing signature requests, the order of the checks, and which records are written to the ledger.
  * Does not own: what may be signed (`signer/rules/authority.ts`), the records (`signer/ledger/ledger.ts`).
  */

@@ -1,5 +1,5 @@
 /**
- * transactions/lanes: from an intent to bytes that a node has.
+ * transactions/lanes: the steps from an intent to a broadcast transaction.
  * Owns: preparing, binding a number (commit 1), signing, storing (commit 2), broadcasts, fee bumps and cancellations, with nonces of
  *   an account (`send.ts`) or numbers of a space (`send-operation.ts`).
  * Does not own: the order of the steps (`transactions/pipeline.ts`), who pays (`transactions/sponsors/pack.ts`), outcomes in

@@ -1,5 +1,5 @@
 /**
- * transactions/read: writes as they are shown.
+ * transactions/read: reading transactions and their states.
  * Owns: one transaction, lists, reasons, decoded reverts, the log of signatures.
  * Does not own: routes (`transactions/routes.ts`). Changes no state, except that it stores decoded reverts.
  */

@@ -1,5 +1,5 @@
 /**
- * transactions/recovery: writes that nobody is at work on.
+ * transactions/recovery: open writes that no request is processing.
  * Owns: the worker of each network (`keeper.ts`), writes of dead processes (`recover.ts`), restoring from the signer's
  *   ledger what the database has lost (`replay.ts`), stopped accounts.
  * Does not own: signing and sending (`transactions/lanes/send.ts`).

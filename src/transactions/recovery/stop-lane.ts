@@ -5,13 +5,13 @@ import { fromHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 
 /**
- * A foreign transaction in a nonce of an account: someone else holds the key, so no new write is accepted until an
- * operator has examined it.
+ * A foreign transaction in a nonce of an account. Either the key is used elsewhere, or this installation was restored.
+ * No new write is accepted until an operator has reviewed the account.
  */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 
 /**
- * Stops an account, or records that its key was used again: a request to resume from before is void.
+ * Stops an account, or records that its key was used again: an earlier request to resume becomes void.
  * An account whose key was exported or imported is expected to be used elsewhere: resuming is requested at once, and
  * nobody has to examine it. It continues above every nonce used elsewhere. Inside a transaction; the caller raises the
  * alarm after the commit.

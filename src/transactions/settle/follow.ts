@@ -1,5 +1,5 @@
 /**
- * transactions/settle: what the chain says of writes.
+ * transactions/settle: the results of writes on the chain.
  * Owns: states of transactions, operations and top-ups by blocks, their reversal, foreign transactions in a nonce, what a write cost.
  * Does not own: reading and verifying blocks (`follower/follow.ts`).
  */

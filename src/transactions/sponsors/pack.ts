@@ -1,5 +1,5 @@
 /**
- * transactions/sponsors: who pays for the gas of others.
+ * transactions/sponsors: transactions of sponsors, which pay for users' gas.
  * Owns: transactions of sponsors that include operations, top-ups, withdrawals, delegations, gas budgets.
  * Does not own: which sponsors there are (`sponsors/sponsors.ts`), actual costs (`transactions/settle/count-operations.ts`).
  */
