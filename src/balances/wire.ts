@@ -130,7 +130,7 @@ export const balances = {
   ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
   summary: 'Balances of native currency and all tokens',
   description:
-    'Returns native currency and every ERC-20 token and ERC-721 collection that is in the history of the account and has a balance, all at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` if the token looks like spam. A page queries `limit` tokens and lists those with a balance. `Link` and `X-Next-Cursor` lead to the next page; native currency is on the first page. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the last indexed block of the history. ERC-1155 balances exist only per token id: see the history.',
+    'Returns native currency, and every ERC-20 token and ERC-721 collection in the history of the account that has a balance. All balances are at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` if the token looks like spam. A page queries `limit` tokens and lists those with a balance. `Link` and `X-Next-Cursor` lead to the next page; native currency is on the first page. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the last indexed block of the history. ERC-1155 balances exist only per token id: see the history.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), AnyEntry, {

@@ -100,7 +100,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, show))
   command
     .command('usage <client-id>')
-    .description('show what an application has used of its quotas')
+    .description('show the quota usage of an application')
     .option(...json)
     .action(inShell(shell, usage))
   addWays(
@@ -113,7 +113,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, update))
   command
     .command('rotate-secret <client-id>')
-    .description('issue a new secret; the current one stays valid until the next rotation')
+    .description('issue a new secret; the current one remains valid until the next rotation')
     .option('--end-old', 'revoke all current secrets immediately')
     .option(...json)
     .action(inShell(shell, rotate))

@@ -9,7 +9,7 @@ export function database({ env, console }: Shell): Command {
   command
     .command('roles')
     .description(
-      'migrate the tables and give two existing roles only the rights that each program needs; run it as the owner of the tables, after every upgrade',
+      'migrate the tables, and give two existing roles only the rights that they need. Run it as the owner of the tables, after every upgrade',
     )
     .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands for accounts and applications')
     .requiredOption('--api <role>', 'role of the API and of the commands about networks, blocks and transactions')

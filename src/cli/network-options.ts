@@ -37,7 +37,7 @@ export const factWays: Ways<SaidFacts & Pages> = {
   feeCapGwei: ['--fee-cap-gwei <gwei>', 'maximum fee per gas; `default`: FEE_CAP_GWEI', orDefault(readCount)],
   gas: [
     '--gas <who>',
-    'who pays for gas: `self` (users), `topup` or `sponsor` (sponsors): docs/operate/gas/overview.md',
+    'payer of gas: `self` (users), `topup` or `sponsor` (sponsors): docs/operate/gas/overview.md',
   ],
   topUpContracts: [
     '--topup-contract <address>',

@@ -77,7 +77,7 @@ export const en = {
       send: 'To send, you must have signed in within the last 15 minutes. Sign in again to continue.',
       export: 'To export your key, you must have signed in within the last 5 minutes. Sign in again to continue.',
       again:
-        'For this change, you must have signed in within the last 15 minutes. Sign in again, then repeat the change.',
+        'To make this change, you must have signed in within the last 15 minutes. Sign in again, then repeat the change.',
       spends:
         'To let an application spend, you must have signed in within the last 15 minutes. Sign in again to continue.',
     },

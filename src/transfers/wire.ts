@@ -140,7 +140,7 @@ export const transfer = {
   ...sends(...WRITTEN),
   summary: 'Send native currency or tokens to a user or an address',
   description:
-    'Sends from the account of the signed-in user. Simulation, idempotency and waiting work as for a contract write. If the recipient has not signed in yet, an account is created in advance: only by user id, for at most 20 new users per day. Limit by name: 10 transfers per minute, including dry runs for a user id.',
+    'Sends from the account of the signed-in user. Simulation, idempotency and waiting work as for a contract write. If the recipient has not signed in yet, an account is created in advance. This works only by user id, for at most 20 new users per day. Limit by name: 10 transfers per minute, including dry runs for a user id.',
   headers: KeyHeaders,
   body: TransferRequest,
   querystring: WaitQuery,

@@ -54,7 +54,7 @@ const Signature = Type.Object(
     network: Nullable(Type.String({ description: 'null if this installation no longer serves the network' })),
     chainId: Type.Integer(),
     kind: Type.Unsafe<'send' | 'replace' | 'cancel' | 'operation' | 'authorization'>(
-      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization'], description: 'First signature of a nonce, a fee bump, or a cancellation; an operation that a sponsor submits; or a delegation to the code at `to` (EIP-7702), which uses a nonce. For the last two, `hash` is the signed hash, not the hash of a transaction' }), // prettier-ignore
+      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization'], description: 'First signature of a nonce, a fee bump, a cancellation, an operation, or a delegation to the code at `to` (EIP-7702). A sponsor submits an operation. A delegation uses a nonce. For the last two kinds, `hash` is the signed hash, not the hash of a transaction' }), // prettier-ignore
     ),
     ...call,
     calls: Type.Optional(
