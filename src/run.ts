@@ -44,7 +44,7 @@ export function settingsOrExit(part: 'server' | 'auth'): Config {
 /**
  * Refuses to start a program that can open a file which only another program may read.
  * @param paths  paths by setting
- * @param who    end of the error message: who may open them, and what to do
+ * @param who    end of the error message: the allowed user, and the next step
  * @throws Error naming the settings
  */
 export async function refuseInReach(

@@ -58,7 +58,7 @@ export function readRecipient(text: string): KeyObject {
 
 /**
  * Parses identities. @param text  the content of an age-keygen file: one identity per line, and comments
- * @throws AgeError  that repeats nothing of it
+ * @throws AgeError  that does not repeat the text
  */
 export function readIdentities(text: string): KeyObject[] {
   const lines = text.split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#'))

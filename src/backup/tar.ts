@@ -11,7 +11,7 @@ const MAX_OCTAL = 8 ** 11
 const PIECE = 1_048_576
 
 /**
- * Packs files into an archive that `tar` can open (POSIX ustar). @param mtime  seconds since 1970
+ * Writes files into an archive that `tar` can open (POSIX ustar). @param mtime  seconds since 1970
  * @throws ArchiveError  if a file's size changed
  */
 export async function* pack(

@@ -62,7 +62,7 @@ async function backup(
   )
 }
 
-/** Adds `chatelaine restore`: restores into an empty database, PostgreSQL or embedded, from a backup of either. */
+/** Adds `chatelaine restore`: restores into an empty database, PostgreSQL or embedded, from a backup of any of them. */
 export function addRestore(program: Command, shell: Shell): void {
   program
     .command('restore')

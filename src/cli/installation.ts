@@ -15,7 +15,7 @@ import { readInstallationSettings, withDatabase } from './database.ts'
 import { systemClock } from '../clock.ts'
 import { logTo, type Shell } from './shell.ts'
 
-/** What a command uses of the program: database, log and one network, without server, signer and follower. */
+/** Parts of the program that a command uses: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'clock' | 'db' | 'telemetry'>; chain: Chain }
 
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const

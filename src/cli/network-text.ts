@@ -3,7 +3,7 @@ import type { KnownNetwork } from './registry.ts'
 
 export type DescribedNetwork = KnownNetwork & { nodes: number }
 
-/** Formats a network for people, one fact per line. */
+/** Formats a network as text, one fact per line. */
 export function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],

@@ -42,7 +42,7 @@ export function configurationReference(): string {
 # Configuration
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
-loopback and needs none of them. In production, start is refused until every setting marked so is there; all
+loopback and needs none of them. In production, the server does not start until every required setting is present; all
 problems are listed together.
 
 | name | read by | kind | default | production | meaning |

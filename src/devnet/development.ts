@@ -92,7 +92,7 @@ type Greeting = {
   isOpen: boolean
 }
 
-/** Returns the text shown after the start: where everything is, and a command that works when pasted. */
+/** Returns the text shown after the start: with all addresses, and a command that works when pasted. */
 export function banner(
   { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
   { token, userId, tokenSeconds, seconds, isEmbedded, isOpen }: Greeting,

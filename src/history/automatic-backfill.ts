@@ -77,7 +77,7 @@ export function startBackfilling(
 /**
  * Indexes the past transfers of one group, which may have been begun elsewhere.
  * @returns `filled`; `nothing`: no account waits; `elsewhere`: another process does it; `stopped`: before its end
- * @throws the error of node or database after repeated failures. The row records it, and nothing of the group counts as
+ * @throws the error of node or database after repeated failures. The row records it, and no part of the group counts as
  * covered
  */
 export async function fillNext(

@@ -30,7 +30,7 @@ export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
     ? { max: fees.gasPrice, priority: fees.gasPrice }
     : { max: fees.maxFeePerGas, priority: fees.maxPriorityFeePerGas }
 
-/** Hashes what a transaction does, apart from its cost: recipient, value, data and any authorizations. */
+/** Hashes the effect of a transaction without its cost: recipient, value, data and any authorizations. */
 export function effectOf({
   to,
   value,

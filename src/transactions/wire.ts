@@ -60,7 +60,7 @@ export const Operation = Type.Object(
 )
 export type WireOperation = Static<typeof Operation>
 
-/** Who pays for the gas of a write, if not its account. */
+/** Payer of the gas of a write, if not its account. */
 export const GasPayer = Type.Object({ strategy: Type.Literal('sponsor'), payer: Address }, { title: 'GasPayer' })
 export type GasPayer = Static<typeof GasPayer>
 

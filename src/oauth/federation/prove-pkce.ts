@@ -12,14 +12,14 @@ import { withoutIssuer } from './userinfo.ts'
  */
 const MAX_MS = 30_000
 
-/** Shows a text to the person who signs in. @returns what they typed */
+/** Shows a text to the operator who signs in. @returns what they typed */
 export type AskPerson = (text: string) => Promise<string>
 
 type Probe = { hasChallenge: boolean; hasOwnVerifier: boolean }
 
 /**
  * Checks whether a provider redeems a code only with the verifier of the request that the code was issued for. That
- * needs codes, so a person signs in three times and gives `ask` the URL where each sign-in ends:
+ * needs codes, so the operator signs in three times and gives `ask` the URL where each sign-in ends:
  *
  * 1. With its own verifier, the code must be redeemed. Otherwise the rejections below prove nothing.
  * 2. With another verifier, the code must be rejected.

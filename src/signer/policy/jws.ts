@@ -21,7 +21,7 @@ export const hashOfPolicy = (text: string): string => createHash('sha256').updat
 
 /**
  * Reads the public part of a private or public key in JWK form.
- * @throws PolicyInvalid  which repeats nothing of it
+ * @throws PolicyInvalid  which does not repeat the text
  */
 export function readPolicyKey(value: unknown): PolicyKey {
   const { kty, crv, x } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>

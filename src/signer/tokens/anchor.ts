@@ -56,7 +56,7 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
 /**
  * Parses a JSON web key set. It takes only public P-256 keys for signatures, member by member, so a private part in the file is not
  * copied.
- * @throws Error  that repeats nothing of the text
+ * @throws Error  that does not repeat the text
  */
 export function readTokenKeys(text: string): TokenKey[] {
   return readJson(text)

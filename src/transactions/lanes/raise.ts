@@ -42,7 +42,7 @@ const WIDTH = 64
 const BUDGET_MS = 5_000
 
 /**
- * Raises the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
+ * Bumps the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
  * Higher nonces cannot be mined before it.
  * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast. It is checked again
  * at intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.

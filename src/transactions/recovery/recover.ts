@@ -39,8 +39,8 @@ const FILL_OUTER_AFTER_SECONDS = 8
 
 /**
  * Finishes writes between commit 1 and commit 2. If the signer's ledger has bytes, they are stored and sent. Otherwise
- * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Vacant nonces that
- * block a later one are filled as well.
+ * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Unsigned nonces
+ * that block a later one get gap-filling transactions.
  * The ledger decides between the cancellation and a late first signature: it never signs both.
  * @param idleSeconds  rows updated more recently are in progress elsewhere
  */
