@@ -101,23 +101,23 @@ test('what is hardly meant is said of a policy', () => {
     [doubts(limit({ tokens, chains: [2] })), /can never match: chains does not list 1/],
     [
       doubts(limit({ tokens, class: ['CALL'] })),
-      /l: tokens 1:0x1c7D\S+ counts hardly anything: class lists neither TRANSFER nor/,
+      /l: tokens 1:0x1c7D\S+ counts almost nothing: class lists neither TRANSFER nor/,
     ],
     [
       doubts(limit({ tokens, class: ['TRANSFER'] })),
-      /l: tokens 1:0x1c7D\S+ lets functions pass that are not known: class does not list CALL$/,
+      /l: tokens 1:0x1c7D\S+ allows unknown functions: class does not list CALL$/,
     ],
     [doubts(limit({ tokens, class: ['TRANSFER', 'APPROVE', 'CALL'] })), /^$/],
     [doubts(limit({ tokens, functions: ['transfer(address,uint256)'] })), /^$/],
     [doubts(limit({ tokens: [{ ...tokens[0], functions: ['deposit()'] }] })), /^$/],
     [
       doubts(limit({ tokens: [{ ...tokens[0], functions: ['transfer(address,uint256)'] }] })),
-      /functions lists 0xa9059cbb, whose amount is limited all the same/,
+      /functions lists 0xa9059cbb, but its amount is still limited/,
     ],
-    [doubts(limit({ tokens, to: ['0x7e487E487e487E487E487e487e487E487e487e48'] })), /never match but by Permit2/],
+    [doubts(limit({ tokens, to: ['0x7e487E487e487E487E487e487e487E487e487e48'] })), /can match only by Permit2/],
     [
       doubts(limit({ native: day, class: ['CALL'] })),
-      /native leaves out what has no calldata: class does not list NATIVE/,
+      /native omits transactions without calldata: class does not list NATIVE/,
     ],
   ] as const)
     assert.match(said, expected)
