@@ -5,7 +5,9 @@ import { collect } from './options.ts'
 
 /** Builds `chatelaine policy …`: checks, signs and replays policies of the signer: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
-  const command = new Command('policy').description('check, sign and replay signer policies; never changes the policy in force')
+  const command = new Command('policy').description(
+    'check, sign and replay signer policies; never changes the policy in force',
+  )
   command
     .command('check')
     .description('describe a policy in words, with warnings')
