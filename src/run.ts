@@ -75,7 +75,7 @@ export const refuseKeysInReach = (
   refuseInReach(
     program,
     Object.fromEntries(SIGNER_FILES.map((name) => [name, config[name]])),
-    "which only the signer may open. Run the signer as another user, and remove all SIGNER_… settings except SIGNER_SOCKET from the server's",
+    "which only the signer may open. Run the signer as another user, and remove all SIGNER_… settings except SIGNER_SOCKET from the server's settings",
   )
 
 /** Prints why the program could not start: the problem, its setting and, if known, the solution. */

@@ -108,7 +108,7 @@ Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as 
   Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
   OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
 
-Try it as ${userId}; the token is good for ${life}:
+Try it as ${userId}; the token is valid for ${life}:
 
   curl -H 'Authorization: Bearer ${token}' ${baseUrl}/users/${userId}/balance
 
