@@ -44,7 +44,7 @@ test('contracts whose writes accounts send themselves are replaced as a whole, n
   assert.deepEqual((await show()).topUpContracts, [PROBE.toLowerCase(), OTHER.toLowerCase()])
   assert.equal((await set('--topup-contract', OTHER)).code, 0)
   assert.deepEqual((await show()).topUpContracts, [OTHER.toLowerCase()])
-  assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Sent by accounts/)
+  assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Called directly/)
   assert.deepEqual((await show()).topUpContracts, [])
 })
 
