@@ -233,7 +233,7 @@ export function readConfig(env: Environment, part: Part): Config {
     problems.push(...modeOf(config, problems.length > 0 && part === 'server'))
   }
   if (part === 'auth' && env.NODE_ENV !== 'production')
-    problems.push('NODE_ENV must be production: in development `npm start` is the authorization server, too')
+    problems.push('NODE_ENV must be production: in development, `npm start` includes the authorization server')
   if (problems.length > 0) throw new ConfigError(problems)
   return config
 }
@@ -383,7 +383,7 @@ function modeOf(config: Config, hasMissing: boolean): string[] {
   // Networks may also be stored in DATA_DIR, which only the start can read. So report this only together with other
   // problems.
   if (config.RPC_URL === undefined && config.NETWORKS_FILE === undefined && hasMissing)
-    problems.push('RPC_URL or NETWORKS_FILE is missing: the network to serve, unless `chatelaine network add` has put one into DATA_DIR') // prettier-ignore
+    problems.push('RPC_URL or NETWORKS_FILE is missing: set one of them, or add a network with `chatelaine network add`') // prettier-ignore
   if (config.RPC_URL !== undefined && config.NETWORK_EXPLORER === undefined)
     problems.push('NETWORK_EXPLORER is missing: the network of RPC_URL needs an explorer')
   if (config.AUTH_ORIGIN !== undefined && !config.AUTH_ORIGIN.startsWith('https:'))
@@ -420,7 +420,7 @@ function shapesOf(config: Config): string[] {
   if (AUTH_ORIGIN !== undefined && (!URL.canParse(AUTH_ORIGIN) || new URL(AUTH_ORIGIN).origin !== AUTH_ORIGIN))
     problems.push('AUTH_ORIGIN must be an origin without a path, in lower case and without the default port')
   else if (AUTH_ORIGIN !== undefined && hostOf(AUTH_ORIGIN) === hostOf(PUBLIC_ORIGIN))
-    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN: cookies and scripts of one host reach each other') // prettier-ignore
+    problems.push('AUTH_ORIGIN must be on another host than PUBLIC_ORIGIN, so that cookies and scripts are separate') // prettier-ignore
   if (!/^(chatelaine-signing-log\/[0-9a-f]{16}\+[0-9a-f]{8}\+[A-Za-z0-9+/]{44})?$/.test(SIGNER_KEY ?? '')) problems.push('SIGNER_KEY must be a verifier key, chatelaine-signing-log/… with two + in it') // prettier-ignore
   if (SIGNER_SOCKET !== undefined && Buffer.byteLength(SIGNER_SOCKET) > MAX_SOCKET_BYTES)
     problems.push(`SIGNER_SOCKET is longer than ${MAX_SOCKET_BYTES} bytes, the limit of Unix sockets`)
@@ -432,7 +432,7 @@ function separateOf({ NODE_ENV, AUTH_SOCKET, AUTH_ORIGIN }: Config): string[] {
   if (AUTH_SOCKET === undefined)
     return AUTH_ORIGIN === undefined ? [] : ['AUTH_SOCKET is missing: AUTH_ORIGIN is the origin of a separate program']
   if (NODE_ENV === 'production') return []
-  return ['AUTH_SOCKET is for production: the embedded database lets one process in, and development has one for everything'] // prettier-ignore
+  return ['AUTH_SOCKET is for production: development runs everything in one process'] // prettier-ignore
 }
 
 /** In development mode anyone may sign in as anyone: returns the settings that would let other machines in. */

@@ -32,7 +32,7 @@ const ownClient = (origin: string): Application => ({
 })
 
 /**
- * Where a repeated sign-in leads: to sending, to the export, or (`again`) to the account page, to repeat the action
+ * Destination of a repeated sign-in: to sending, to the export, or (`again`) to the account page, to repeat the action
  * there.
  */
 export type ComesBackTo = 'again' | 'send' | 'export'

@@ -126,5 +126,5 @@ function readCaller(payload: JWTPayload, id: string): TokenCaller {
   }
 }
 
-/** Tells whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
+/** Returns whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

@@ -52,7 +52,7 @@ export type SigningJob<D> = {
   draft: (at: number) => D
 }
 
-/** What remains to be signed after all checks. */
+/** Signatures that remain to be made after all checks. */
 export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule'> & {
   rule: string
   /** true if the ledger holds all of it already */
