@@ -447,7 +447,7 @@ test(
       'the signer’s store': Buffer.concat(await Promise.all((await readdir(inside('signer'))).map(async (name) => readFile(join(inside('signer'), name)).catch(() => Buffer.alloc(0))))), // prettier-ignore
       'the command lines': Buffer.concat(await Promise.all(Object.values(programs).map(({ child }) => readFile(`/proc/${child.pid}/cmdline`)))), // prettier-ignore
     }
-    assert.match(places['what was printed']!.toString(), /"event":"request"|request/)
+    assert.match(places['what was printed']!.toString(), /"msg":"request_completed"|request/)
     const found = Object.entries(places).flatMap(([place, bytes]) =>
       Object.entries(secrets)
         .filter(([, one]) => formsOf(one).some((form) => bytes.includes(form)))

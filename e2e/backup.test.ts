@@ -170,7 +170,7 @@ test(
     await run(ofSigner!)
     const after = await paid('bob', '0.2', 'after')
     await mined(of('bob'), 2)
-    assert.match(await run(tryThem!), /brings back everything that it names[^]*brings back everything that it names/)
+    assert.match(await run(tryThem!), /restores everything that it lists[^]*restores everything that it lists/)
 
     // Everything is gone but the two files, the master key and the identity.
     for (const program of [server!, signer!]) {

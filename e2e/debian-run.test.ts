@@ -65,7 +65,7 @@ test(
     const acme = { name: 'ACME', label: 'Acme', issuer: 'https://idp.example:8443', clientId: 'wallet', clientSecret: 'of the wallet', allowPrivate: true } // prettier-ignore
     await machine.write('/etc/chatelaine/providers.json', JSON.stringify([acme]), '600')
     await machine.sh('chown chatelaine:chatelaine /etc/chatelaine/providers.json')
-    operator = /(\S+)\n\nShown only once/.exec(told.join('\n'))?.[1]
+    operator = /(\S+)\n\nThe token is shown only once/.exec(told.join('\n'))?.[1]
 
     await play(before('The proxy').slice(before('Units').length))
     assert.match(told.at(-1)!, /"status":\s*"ready"|ready/, told.at(-1))

@@ -100,7 +100,7 @@ const unusable: () => Case[] = () => [
   ['server', { AUTH_JWKS_FILE: inside('auth-keys.json') }, /AUTH_JWKS_FILE names a file that holds something other/],
   ['server', { AUTH_JWKS_FILE: '/proc/nothing.json' }, /AUTH_JWKS_FILE cannot be written/],
   ['server', { AUTH_KEYS_FILE: folder }, /AUTH_KEYS_FILE cannot be read/],
-  ['server', { HOST: '203.0.113.7' }, /HOST is not an address of this machine/],
+  ['server', { HOST: '203.0.113.7' }, /cannot listen on HOST: it is not an address of this machine/],
   ['server', { SIGNER_SOCKET: `/run/${'s'.repeat(120)}` }, /SIGNER_SOCKET is longer than 107 bytes/],
 ]
 

@@ -37,7 +37,7 @@ test('what the README says npm start prints is what it prints', async () => {
   for (const line of [
     'Development mode: anyone on this machine may sign in as anyone.',
     'API docs ',
-    'Try it as DEV-demo; the token is good for an hour:',
+    'Try it as DEV-demo; the token is valid for an hour:',
   ]) {
     assert.ok(readme.includes(line), line)
     assert.ok(installed.program.printed().includes(line), line)

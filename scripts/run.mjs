@@ -71,6 +71,8 @@ async function main([command, ...rest]) {
       return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
+    case 'site':
+      return runNode(await readySite(), ['site/build.mjs'])
     default:
       // What was meant for another program could load code beside the keys, or open a debugger; so could what another
       // program compiled.
@@ -194,11 +196,20 @@ async function ready(kind) {
   const node = await findNode()
   // What others wrote and only tests run against us has a lock of its own.
   const paths = [ROOT, join(ROOT, 'e2e', 'foreign')].slice(0, kind === 'everything' ? 2 : 1)
-  for (const path of paths.filter((one) => existsSync(join(one, 'package-lock.json')))) {
-    const folder = { path, stamp: stampOf(path, kind) }
-    if (!isInstalled(folder)) await withLock(async () => !isInstalled(folder) && installPackages(node, folder))
-  }
+  for (const path of paths.filter((one) => existsSync(join(one, 'package-lock.json')))) await install(node, path, kind)
   return node
+}
+
+/** Installs what builds the documentation's site, which has a lock of its own and needs nothing of the product's. @returns as above */
+async function readySite() {
+  const node = await findNode()
+  await install(node, join(ROOT, 'site'), 'everything')
+  return node
+}
+
+async function install(node, path, kind) {
+  const folder = { path, stamp: stampOf(path, kind) }
+  if (!isInstalled(folder)) await withLock(async () => !isInstalled(folder) && installPackages(node, folder))
 }
 
 async function findNode() {

@@ -45,6 +45,19 @@ test('a changed lock installs again', async (t) => {
   assert.deepEqual(clone.installs(), ['ci --omit=dev', 'ci --omit=dev'])
 })
 
+test('the site installs by its own lock, and nothing of the product', async (t) => {
+  const clone = project(t)
+  clone.write('site/package-lock.json', '{"packages":{"node_modules/c":{}}}')
+  clone.write('site/build.mjs', 'console.log("built")')
+  const { code, out } = await clone.run('site')
+  assert.deepEqual([code, out], [0, 'built\n'])
+  await clone.run('site')
+  assert.deepEqual(clone.installs(), ['ci --include=dev'])
+  const isInstalled = (folder: string) =>
+    existsSync(clone.path(join(folder, 'node_modules/.chatelaine-installed.json')))
+  assert.deepEqual(['site', '.'].map(isInstalled), [true, false])
+})
+
 test('test after start adds the tools without emptying the folder, start after test keeps them', async (t) => {
   const clone = project(t)
   await clone.run('start')

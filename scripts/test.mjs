@@ -5,6 +5,7 @@
  *   npm test -- --changed[=REF]   of the default tier, what a change since REF can affect; since HEAD if REF is left out
  *   npm test -- --all             also processes, browsers, foreign clients, proofs that kill
  *   npm test -- FILE… [flags]     these files; with one file or with flags of node:test, each in a process of its own
+ *   npm test -- FOLDER…           the files of the default tier, or with --all of every tier, in these folders
  * With TEST_DATABASE_URL the tests use that PostgreSQL. For .ci/run: `--tier=all` runs that tier alone, `--asking-database`
  * the files for which the variable makes a difference, `--embedded` the other ones and those that the embedded database is
  * the point of. `--list` names the files and runs nothing. `--weigh` records the CPU seconds of each file in
@@ -31,13 +32,21 @@ if (files.length === 0) console.error('No test file is affected.')
 if (has('list') || files.length === 0) process.exit(0)
 
 function chosen() {
-  let some = named.length > 0 ? named : testFiles().filter((file) => tiers().includes(tierOf(file)))
+  const all = testFiles()
+  const ofTiers = all.filter((file) => tiers().includes(tierOf(file)))
+  let some = named.length > 0 ? named.flatMap((name) => within(name, all, ofTiers)) : ofTiers
   const since = valueOf('changed')
   if (since !== undefined) some = affectedBy(changedSince(since[1] ?? 'HEAD'), some)
   if (has('asking-database')) some = askingOf(some)
   if (!has('embedded')) return some
   const asking = askingOf(some)
   return some.filter((file) => !asking.includes(file) || needsEmbedded(file))
+}
+
+/** The files of the tiers below a folder; anything else is a file's own name. */
+function within(name, all, ofTiers) {
+  const isBelow = (file) => file.startsWith(`${name}/`)
+  return all.some(isBelow) ? ofTiers.filter(isBelow) : [name]
 }
 
 function tiers() {

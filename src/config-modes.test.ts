@@ -192,7 +192,7 @@ test('two programs: the API needs no secret of the authorization server, that no
 test('development is one process, whatever its database', () => {
   assert.match(
     problemsOf({ AUTH_SOCKET: '/tmp/auth.sock' }).join(),
-    /^AUTH_SOCKET is for production: the embedded database lets one process in/,
+    /^AUTH_SOCKET is for production: development runs everything in one process/,
   )
   assert.throws(() => readConfig({}, 'auth'), /NODE_ENV must be production/)
 })

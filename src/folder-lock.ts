@@ -22,7 +22,7 @@ const held = new Set<DatabaseSync>()
 /**
  * Locks a folder for this process. SQLite holds an operating system lock on a file, which ends with the process,
  * however that ends. The lock also works between containers that share the folder, where process ids are not
- * comparable. The holder's name is written to a file beside it, for people only.
+ * comparable. The holder's name is written to a file beside it, for messages only.
  * @param file  name of the lock file in the folder
  * @returns     a function that releases the lock
  * @throws FolderInUse

@@ -13,14 +13,13 @@ const startedAt = systemClock.ticks()
 
 const USAGE = `Usage: npm start
 
-Starts the server. It takes no arguments: all settings are environment variables, all of them in
-docs/reference/configuration.md. Without any it is a development installation with a database, a chain, a signer and a
-sign-in of its own.
+Starts the server. It takes no arguments. All settings are environment variables: docs/reference/configuration.md.
+Without settings, it starts a development installation with its own database, chain, signer and sign-in.
 
-  PORT=4000                 where it listens
-  DATA_DIR=.chatelaine      where it keeps its files
+  PORT=4000                 port to listen on
+  DATA_DIR=.chatelaine      folder of its files
   DATABASE_URL=postgres://… PostgreSQL instead of the embedded database
-  RPC_URL=http://…          another chain than the embedded one
+  RPC_URL=http://…          EVM node instead of the embedded chain
   NODE_ENV=production       see docs/operate/deploy.md
 
 Commands for operators: npx chatelaine --help`
@@ -69,7 +68,7 @@ async function refuseSecretsInReach(settings: Config): Promise<void> {
       OPERATOR_TOKEN_FILE,
       SIGNER_AUTH_SOCKET,
     },
-    'which only the authorization server may: run `chatelaine auth run` as another user, and keep these out of the settings of the API',
+    'which only the authorization server may open. Run `chatelaine auth run` as another user, and remove these from the settings of the API',
   )
 }
 

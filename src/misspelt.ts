@@ -1,5 +1,5 @@
 /**
- * Finds names that closely resemble settings: an operator who writes SIGNER_MAX_FEE believes that a limit is set. Names
+ * Finds names that closely resemble settings: an operator who writes SIGNER_MAX_FEE expects that a limit is set. Names
  * that other software sets, such as SIGNER_PORT or DATABASE_HOST, differ more.
  * @returns  one problem per name
  */

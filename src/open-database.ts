@@ -25,7 +25,7 @@ export async function openDatabase(config: Config, telemetry: Telemetry, told: P
 
 /** Instruction for several writable servers, of which the latest promotion is unknown. */
 const UNDECIDED =
-  'stop all but the one that was promoted last; to be able to tell, the role must be allowed to execute pg_walfile_name and pg_current_wal_insert_lsn'
+  'stop all but the one that was promoted last; to find it, the role needs the right to execute pg_walfile_name and pg_current_wal_insert_lsn'
 
 async function openMigrated(config: Config, dir: string, { log }: Telemetry, told: PoolObservers): Promise<RootDb> {
   const db =
@@ -33,8 +33,8 @@ async function openMigrated(config: Config, dir: string, { log }: Telemetry, tol
       ? await openEmbedded({ dir })
       : await openPostgres({
           ...databaseOf(config, config.DATABASE_URL),
-          onError: (error) => log.warn('database_away', {}, error),
-          onBack: (absence) => log.warn('database_back', absence),
+          onError: (error) => log.warn('database_unavailable', {}, error),
+          onBack: (absence) => log.warn('database_recovered', absence),
           ...told,
           onPrimary: (host) => log.warn('database_primary', { host }),
           onSecondPrimary: (hosts) => log.error('database_two_primaries', { hosts }),

@@ -159,7 +159,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
     await recallHead(app)
     if (main !== null && embedded !== null && main.gas !== 'self') await openHouse(app, main, embedded)
     const why = main && (await explainUnsponsored(main))
-    if (why !== null) throw new Error(`sponsors cannot send for people on ${main!.name}: ${why}`)
+    if (why !== null) throw new Error(`sponsors cannot submit operations on ${main!.name}: ${why}`)
     if (keys !== null) revocations = await openRevocations(app, keys, opened)
     const auth = keys === null ? null : { keys, ...(await openAuthParts(app)), account: null }
 
@@ -222,7 +222,7 @@ async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> 
     () => null,
   )
   if (owner !== null && owner === process.getuid?.())
-    log.warn('signer_not_apart', { hint: 'server and signer run as one user: give each its own' })
+    log.warn('signer_not_separated', { hint: 'server and signer run as one user: give each its own' })
 }
 
 /** Waits for all, even if one fails: only what is known to be open can be closed. */

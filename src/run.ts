@@ -44,7 +44,7 @@ export function settingsOrExit(part: 'server' | 'auth'): Config {
 /**
  * Refuses to start a program that can open a file which only another program may read.
  * @param paths  paths by setting
- * @param who    end of the error message: who may open them, and what to do
+ * @param who    end of the error message: the allowed user, and the next step
  * @throws Error naming the settings
  */
 export async function refuseInReach(
@@ -75,7 +75,7 @@ export const refuseKeysInReach = (
   refuseInReach(
     program,
     Object.fromEntries(SIGNER_FILES.map((name) => [name, config[name]])),
-    "which only the signer may: run the signer as another user, and keep the settings SIGNER_… but SIGNER_SOCKET out of the server's",
+    "which only the signer may open. Run the signer as another user, and remove all SIGNER_… settings except SIGNER_SOCKET from the server's settings",
   )
 
 /** Prints why the program could not start: the problem, its setting and, if known, the solution. */
@@ -89,8 +89,8 @@ function explain(error: unknown, { DATA_DIR, PORT }: Config): void {
   else if (isListening(error))
     console.error(
       error.code === 'EACCES'
-        ? `PORT ${PORT} cannot be listened on by this user (EACCES): choose one from 1024 on.`
-        : `HOST is not an address of this machine that can be listened on (${error.code}).`,
+        ? `This user cannot listen on PORT ${PORT} (EACCES). Choose a port of 1024 or above.`
+        : `The server cannot listen on HOST: it is not an address of this machine (${error.code}).`,
     )
   else if (error instanceof RpcUnavailable || error instanceof RpcError)
     console.error(`Cannot start: no EVM node responds at RPC_URL: ${error.message}`)

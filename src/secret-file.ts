@@ -3,7 +3,7 @@ import { access, constants } from 'node:fs/promises'
 /**
  * Determines who, besides this process's user, may read a secret file. A file of root may be readable by a group:
  * systemd and orchestrators hand secrets to services that way.
- * @returns null if nobody; otherwise a phrase for people
+ * @returns null if nobody; otherwise a phrase for messages
  */
 export function whoElseReads({ mode, uid }: { mode: number; uid: number }, self = process.getuid?.()): string | null {
   // Windows files have no owner to compare.

@@ -192,7 +192,7 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
     }),
     signerPolicy: new Gauge({
       name: 'signer_policy_info',
-      help: 'Policy in force at the last /readyz: always 1; state: file, refused, missing, kept',
+      help: 'Policy in force at the last /readyz: always 1; state: `file`, `refused`, `missing`, `kept`',
       labelNames: ['version', 'hash', 'state'],
       registers,
     }),

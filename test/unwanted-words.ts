@@ -87,6 +87,8 @@ export const patterns: [unwanted: RegExp, instead: string][] = [
 
 /** Where a word above is right, and why. */
 const allowed: [file: RegExp, word: RegExp, why: string][] = [
+  [/^en\.(?:leaving|account)\./, /^stay$/i, '“stay signed in” is the usual text of pages'],
+  [/^en\.(?:development|exporting)\./, /who$/i, 'a question; and “Anyone who has the key”, which is a warning'],
   [/^src\/(?:texts|oauth\/account)\//, /coins/i, 'pages for people: the key of a text, and of a filter in an address'],
   [/^src\/texts\/(?!en\.ts)/, /./, 'another language'],
   [/^src\/devnet\/explorer-pages\.ts$/, /coins/, 'a function that writes an amount with its symbol'],

@@ -3,10 +3,14 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { Command } from 'commander'
 import { describeError, errorCodes } from '../src/errors.ts'
 import { languages } from '../src/texts/choose.ts'
 import { en } from '../src/texts/en.ts'
+import { openWholeProgram } from '../src/cli/program.ts'
 import { errorTextsIn } from './error-texts.ts'
+import { idleShell } from './kit/command.ts'
+import { descriptionsIn, docCommentsIn, textsOf } from './source-texts.ts'
 import { patterns, readTwiceIn, unwantedIn, words } from './unwanted-words.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -68,11 +72,7 @@ const REWRITTEN = [
   'docs/evidence/mutation.md',
   'docs/evidence/proof.md',
   'docs/evidence/security.md',
-  'docs/reference/errors.md',
-  'docs/reference/gas-contracts.md',
-  'docs/reference/key-file-format.md',
-  'docs/reference/signing-log.md',
-  'docs/reference/states.md',
+  'docs/reference',
   'src/signer/README.md',
   'src/signer/SECURITY.md',
 ]
@@ -80,11 +80,13 @@ const MAX_WORDS = 25
 
 const sentencesOf = (text: string): string[] => text.split(/(?<=[.!?]\*{0,2})\s+/)
 
+const wordsIn = (sentence: string): number => sentence.split(/\s+/).filter((word) => /[\p{L}\d]/u.test(word)).length
+
 /** Places of sentences that are too long or read twice. */
 const faultsOf = (place: string, text: string): string[] => [
   ...readTwiceIn(place, text),
   ...sentencesOf(text).flatMap((sentence) => {
-    const count = sentence.split(/\s+/).filter((word) => /[\p{L}\d]/u.test(word)).length
+    const count = wordsIn(sentence)
     return count > MAX_WORDS ? [`${place}: ${count} words: ${sentence}`] : []
   }),
 ]
@@ -132,6 +134,65 @@ test('texts of errors are read once: short sentences, the actor named, one word 
   }
   assert.ok(count > 500, String(count))
   assert.deepEqual(found, [])
+})
+
+test('the help of commands is read once', async () => {
+  const found: string[] = []
+  const walkCommands = (command: Command, path: string): void => {
+    for (const text of [
+      command.description(),
+      ...command.options.map((one) => one.description),
+      ...command.registeredArguments.map((one) => one.description),
+    ])
+      // prettier-ignore
+      found.push(...faultsOf(path, text.replaceAll(/`[^`]+`/g, '`code`')))
+    for (const one of command.commands) walkCommands(one, `${path} ${one.name()}`)
+  }
+  const program = await openWholeProgram(idleShell())
+  assert.ok(program.commands.length > 15)
+  walkCommands(program, 'chatelaine')
+  assert.deepEqual(found, [])
+})
+
+test('the English texts of pages are read once', () => {
+  const texts = textsOf({ ...en, userMessages: {} })
+  assert.ok(texts.length > 250, String(texts.length))
+  const found = texts.flatMap(([path, text]) => faultsOf(`en${path}`, text))
+  assert.deepEqual(found, [])
+})
+
+test('the descriptions of the OpenAPI document are read once', async () => {
+  const found: string[] = []
+  let count = 0
+  for (const file of (await readers()).filter((one) =>
+    /^src\/(?!cli\/|signer\/).*(?:wire|openapi)[\w-]*\.ts$/.test(one),
+  ))
+    for (const { line, text } of descriptionsIn(file, await readFile(join(root, file), 'utf8'))) {
+      count++
+      for (const part of proseOf(text)) found.push(...faultsOf(`${file}:${line}`, part))
+    }
+  assert.ok(count > 250, String(count))
+  assert.deepEqual(found, [])
+})
+
+/** Words of the code itself, which its comments use: `Refusal`, `packed`, `keep-alive`, and “what”, “where” and “says” of a value. */
+const OF_CODE = /: (?:what|, where ?|says?|said|tells?|refus\w+|room|packs?|packed|carried|proven|keeps?|kept) →/i
+
+test('doc comments of exported names are read once; 95 of 100 of their sentences have at most 25 words', async () => {
+  const lengths: number[] = []
+  const found: string[] = []
+  for (const file of (await readers()).filter((one) => /^src\/(?!texts\/).*\.ts$/.test(one)))
+    for (const { line, text } of docCommentsIn(await readFile(join(root, file), 'utf8'))) {
+      lengths.push(...sentencesOf(text).map(wordsIn))
+      found.push(...sentencesOf(text).flatMap((one) => readTwiceIn(`${file}:${line}`, one)))
+    }
+  assert.deepEqual(
+    found.filter((one) => !OF_CODE.test(one)),
+    [],
+  )
+  assert.ok(lengths.length > 4_000, String(lengths.length))
+  const p95 = lengths.toSorted((a, b) => a - b)[Math.floor(lengths.length * 0.95)]!
+  assert.ok(p95 <= MAX_WORDS, `p95: ${p95} words`)
 })
 
 test('documents that were rewritten are read once', async () => {

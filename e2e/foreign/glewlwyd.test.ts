@@ -151,7 +151,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     assert.equal(untold.code, 1)
     assert.match(
       untold.out,
-      /WRONG {2}client .*unauthorized_client\n +It is accepted with "clientAuthentication": "client_secret_basic"/,
+      /WRONG {2}client .*unauthorized_client\n +Set "clientAuthentication": "client_secret_basic"/,
     )
     assert.match(await wrongOf({ ...entry('BODY', inBody), clientSecret: 'another' }), /^client\n.*\n.*wrong secret/)
     assert.match(await wrongOf({ ...ENTRY, ...entry('HEADER', undecoded) }), /^client\n.*unauthorized_client/)

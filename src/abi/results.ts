@@ -7,8 +7,8 @@ import type { AbiFunction, AbiParameter } from './item.ts'
 import { type Shape, shapeOf, type Value } from './shape.ts'
 
 /**
- * A named result. `type` as in a JSON ABI (`tuple[]`). The `value` of a tuple is a list of outputs, so that names stay
- * in order.
+ * A named result. `type` as in a JSON ABI (`tuple[]`). The `value` of a tuple is a list of outputs, so that names
+ * remain in order.
  */
 export type Output = { name: string; type: string; value: unknown }
 

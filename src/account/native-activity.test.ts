@@ -153,7 +153,7 @@ test('what was sent before the history looked at native currency is listed from 
   await sql`update native_coverage set from_block = to_block, internal_from_block = to_block`.execute(here.app.db)
   const out = await see(`${COINS}&direction=out`)
   assert.equal(out.match(/−0\.25 ETH/g)?.length, 1, out)
-  assert.match(out, /Complete from block \d/)
+  assert.match(out, /Complete since block \d/)
   const again = await nell.post('/v1/tokens/transfers?wait=mined', { tokenType: 'NATIVE', amount: '0.125', toAddress: OUTSIDE }) // prettier-ignore
   assert.ok(again.status < 300, JSON.stringify(again.body))
   await until('the new one is in the history', async () =>

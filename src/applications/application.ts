@@ -2,7 +2,7 @@ import type { SponsorBudget } from '../store/sponsor-budget.ts'
 import type { Permission } from './permissions.ts'
 import type { ApplicationSettings, RegisteredApplication } from './wire.ts'
 
-/** A client of the authorization server, bound to one network. stored.ts has the defaults of omitted settings. */
+/** A client of the authorization server, bound to one network. stored.ts contains the defaults of omitted settings. */
 export type Application = Partial<Omit<ApplicationSettings, 'permissions' | 'sponsor'>> &
   Pick<ApplicationSettings, 'name' | 'redirectUris' | 'allowedOrigins' | 'logoUri'> &
   Pick<RegisteredApplication, 'clientId' | 'chainId' | 'kind'> & {

@@ -15,7 +15,7 @@ export type IssuerDraft = Pick<TrustedIssuer, 'issuer' | 'audience'> & {
   isShared?: boolean | undefined
 }
 
-/** Who asks: the operator API may not change the keys of users who exist. */
+/** Caller: the operator API may not change the keys of users who exist. */
 export type IssuerChange = { by: 'command' | 'api' }
 
 /** Signatures with a key pair only: with a shared secret, anyone who verifies could also sign. */

@@ -199,7 +199,7 @@ function progressOf(row: {
 
 /**
  * Removes a network.
- * @throws Error  if there is none of that name, or applications are bound to it
+ * @throws Error  if no network has that name, or applications are bound to it
  */
 export async function removeNetwork(db: RootDb, name: string): Promise<void> {
   const gone = await db

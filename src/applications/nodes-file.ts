@@ -19,11 +19,11 @@ export async function readNodes(file: string): Promise<NodeUrls> {
     throw new Error(error instanceof SyntaxError ? 'NETWORKS_FILE does not hold JSON' : 'NETWORKS_FILE cannot be read')
   }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed))
-    throw new Error('NETWORKS_FILE must hold lists of node addresses by network name')
+    throw new Error('NETWORKS_FILE must contain a list of node URLs for each network name')
   const problems = Object.entries(parsed).flatMap(([name, urls]) =>
     Array.isArray(urls) && areNodeUrls(urls)
       ? []
-      : [`NETWORKS_FILE: ${name} must be a list of http or https addresses; ws or wss ones may be beside them`],
+      : [`NETWORKS_FILE: ${name} must be a list with an http or https URL; ws or wss URLs may be added`],
   )
   if (problems.length > 0) throw new Error(problems.join('\n'))
   return parsed as NodeUrls

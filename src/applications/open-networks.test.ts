@@ -269,7 +269,7 @@ test('a file of nodes that cannot be used is refused with every place, never wit
   const file = join(folder, 'bad.json')
   for (const [text, problem] of [
     ['{ "one": ["https://secret-key"', /does not hold JSON/],
-    ['["https://secret-key"]', /must hold lists/],
+    ['["https://secret-key"]', /must contain a list/],
     ['{ "one": "https://secret-key", "two": [], "three": ["ws://secret-key"] }', /one must[^]*two must[^]*three must/],
   ] as const) {
     await writeFile(file, text)

@@ -7,19 +7,21 @@ import type { ExplorerTemplates, Quota as StoredQuota } from '../store/column-va
 /** Shapes of applications and networks for their operator, in the operator API and in commands. */
 
 export const issuer = {
-  issuer: Type.String({ maxLength: 2_000, description: 'The tokens’ `iss` claim, exactly' }),
-  audience: Type.String({ maxLength: 300, description: 'The `aud` claim they must have' }),
-  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null: found by discovery' })),
+  issuer: Type.String({ maxLength: 2_000, description: 'Exact `iss` claim of the tokens' }),
+  audience: Type.String({ maxLength: 300, description: 'Required `aud` claim of the tokens' }),
+  jwksUri: Nullable(Type.String({ maxLength: 2_000, description: 'JWKS URL; null for discovery' })),
   algorithms: Type.Array(Type.String(), { maxItems: 20, description: 'Default RS256 and ES256' }),
-  subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of a person, default sub' }),
+  subjectClaim: Type.String({ maxLength: 300, description: 'Claim with the immutable id of the user, default sub' }),
   usernameClaims: Type.Array(Type.String({ maxLength: 300 }), {
     maxItems: 10,
-    description: 'Claims to take the display name from, the first that is there',
+    description: 'Claims with the display name; the first present one is used',
   }),
   pictureClaim: Type.String({ maxLength: 300 }),
-  maxAgeSeconds: Type.Integer({ description: 'How long ago a token may have been issued, 60 to 86400, default 3600' }),
-  isReusable: Type.Boolean({ description: 'One token may be exchanged more than once; default false' }),
-  allowsPrivate: Type.Boolean({ description: 'The issuer may be in your own network; default false' }),
+  maxAgeSeconds: Type.Integer({
+    description: 'Maximum age of a token since it was issued, seconds, 60 to 86400, default 3600',
+  }),
+  isReusable: Type.Boolean({ description: 'true if one token may be exchanged more than once; default false' }),
+  allowsPrivate: Type.Boolean({ description: 'true if the issuer may be in a private network; default false' }),
 }
 
 export const ISSUER = {
@@ -37,10 +39,10 @@ export const ISSUER = {
 const quota = {
   counts: Type.Union([Type.Literal('reads'), Type.Literal('writes')], {
     description:
-      '`writes`: requests that send a transaction; `reads`: all others with an access token, each read of a batch. Not counted: the status of writes, repeats of answered writes, cancelling and speeding up, and what a rate limit refused',
+      '`writes`: requests that send a transaction. `reads`: all other requests with an access token, and each read of a batch. Not counted: the status of writes, repeated writes, cancellations, speed-ups, and rate-limited requests',
   }),
   limit: Type.Integer({ description: '1 to 1,000,000,000,000' }),
-  per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Of UTC' }),
+  per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Period in UTC' }),
 }
 /** A limit on the requests of an application. */
 const Quota = exactly<StoredQuota>()(
@@ -55,14 +57,14 @@ const wei = (description: string) => Type.String({ maxLength: 78, description, e
 const contracts = Nullable(
   Type.Array(Type.String({ maxLength: 42 }), {
     maxItems: 1_000,
-    description: 'Addresses whose writes it pays for, stored in lower case; null: any',
+    description: 'Contracts that the budget pays for, stored in lower case; null for any address',
   }),
 )
 /** Budget of sponsors for writes of an application, if its network's gas is `topup` or `sponsor`. */
 const Budget = Type.Object(
   {
-    perUser: wei('Wei to one person in 24 hours, over all of them'),
-    perApplication: wei('Wei to all its people together in 24 hours'),
+    perUser: wei('Budget per user in 24 hours over all contracts, wei'),
+    perApplication: wei('Budget of all users of the application in 24 hours, wei'),
     contracts,
   },
   { title: 'SponsorBudget', additionalProperties: false },
@@ -71,8 +73,12 @@ export type WrittenBudget = Static<typeof Budget>
 /** Changes of a budget. An omitted field remains as it is; a new budget needs both amounts. */
 export const BudgetChanges = Type.Object(
   {
-    perUser: Type.Optional(wei('Wei to one person in 24 hours; with `perApplication` where there is no budget yet')),
-    perApplication: Type.Optional(wei('Wei to all its people together in 24 hours; with `perUser` as well')),
+    perUser: Type.Optional(
+      wei('Budget per user in 24 hours, wei; requires `perApplication` if there is no budget yet'),
+    ),
+    perApplication: Type.Optional(
+      wei('Budget of all users of the application in 24 hours, wei; requires `perUser` if there is no budget yet'),
+    ),
     contracts: Type.Optional(contracts),
   },
   { title: 'SponsorBudgetChanges', additionalProperties: false },
@@ -82,7 +88,7 @@ export type BudgetChanges = Omit<Static<typeof BudgetChanges>, 'contracts'> & {
 }
 /** An identity provider that an application brings (RFC 8693). */
 const Issuer = Type.Object(
-  { provider: Type.String({ description: 'First part of user ids, permanently: `APP_…`' }), ...issuer },
+  { provider: Type.String({ description: 'Permanent prefix of user ids: `APP_…`' }), ...issuer },
   { title: 'Issuer' },
 )
 
@@ -94,13 +100,13 @@ const Uri = Type.String({ maxLength: 2_000 })
 const settings = {
   name: Type.String({
     maxLength: 200,
-    description: 'Name shown to people when they are asked to allow the application',
+    description: 'Name on the consent page',
   }),
-  redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Exact; on loopback any port' }),
+  redirectUris: Type.Array(Uri, { maxItems: 50, description: 'Redirect URI, exact; on loopback, the port is ignored' }),
   postLogoutRedirectUris: Type.Array(Uri, {
     maxItems: 50,
     description:
-      'Default none. Where a browser may be sent after signing out, exact; `redirectUris` and the front pages of `allowedOrigins` are allowed without it',
+      'Default none. URIs that a browser may open after signing out, exact. `redirectUris` and the front pages of `allowedOrigins` are always allowed',
   }),
   permissions: Type.Array(Type.String({ maxLength: 200 }), {
     maxItems: 20,
@@ -110,18 +116,19 @@ const settings = {
   allowedOrigins: Type.Array(Uri, { maxItems: 50, description: 'Default none. Origins whose pages may call the API' }),
   logoUri: Nullable(Uri),
   needsPkce: Type.Boolean({
-    description: 'Default true. false is for confidential applications whose library knows no PKCE: they send a nonce',
+    description:
+      'Default true. false is for confidential applications whose library does not support PKCE; they must send a nonce',
   }),
   needsDpop: Type.Boolean({
     description:
-      'Default false: a token is bound to a key where the application sends a proof. true: every access token is (RFC 9449)',
+      'true: every access token must be bound to a key (DPoP, RFC 9449). Default false: a token is bound if the application sends a proof',
   }),
   quotas: Type.Array(Quota, {
     maxItems: 6,
-    description: 'Default none: as many requests as the rate limits allow. One of each kind and time',
+    description: 'Default none: only the rate limits apply. At most one quota per kind and period',
   }),
   weight: Type.Integer({
-    description: 'Default 1, up to 100: its part against those of other applications when not all can be served',
+    description: 'Share of capacity under overload, 1 to 100, default 1',
   }),
 }
 const { name, redirectUris, ...optional } = settings
@@ -162,11 +169,11 @@ export const Application = Type.Object(
     ...optional,
     isFirstParty: Type.Boolean({
       description:
-        'true: it is the operator’s own, and the consent page says so. Only a command sets it; another redirect origin takes it away',
+        'true if the application is the operator’s own; the consent page then has no warning. Only a command can set this. Another redirect origin resets it',
     }),
     sponsor: Nullable(Budget),
-    liveSecrets: Type.Integer({ description: 'How many secrets are valid: 0, 1 or, while one is being replaced, 2' }),
-    issuers: Type.Array(Issuer, { description: 'Identity providers of its own, whose tokens it exchanges' }),
+    liveSecrets: Type.Integer({ description: 'Number of valid secrets: 0, 1, or 2 during a rotation' }),
+    issuers: Type.Array(Issuer, { description: 'Identity providers of the application, whose tokens it exchanges' }),
     createdAt: Type.String(),
     suspendedAt: Nullable(Type.String()),
   },
@@ -178,7 +185,7 @@ const changeable = { ...settings, sponsor: Nullable(BudgetChanges) }
 export const NewApplication = Type.Object(
   {
     name,
-    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; permanent' }),
+    network: Type.String({ maxLength: 200, description: 'Name of a network of this installation; cannot be changed' }),
     redirectUris,
     clientId: Type.Optional(Type.String({ maxLength: 200, description: 'Derived from the name if omitted' })),
     kind: Type.Optional(
@@ -210,7 +217,10 @@ export const ApplicationUsage = Type.Object(
     quotas: Type.Array(
       Type.Object({
         ...quota,
-        used: Type.Integer({ description: 'Including what servers have leased: at most a hundredth of it for each' }),
+        used: Type.Integer({
+          description:
+            'Used requests, including requests that servers have reserved: at most 1 % of the limit per server',
+        }),
         startsAt: Type.String({ format: 'date-time' }),
         endsAt: Type.String({ format: 'date-time' }),
       }),
@@ -218,9 +228,10 @@ export const ApplicationUsage = Type.Object(
     /** amount that sponsors spent on its writes; null: it has no budget */
     sponsored: Nullable(
       Type.Object({
-        perApplication: Type.String({ description: 'wei of a rolling day, decimal digits' }),
+        perApplication: Type.String({ description: 'Budget of a rolling day in wei, decimal digits' }),
         used: Type.String({
-          description: 'Of that, counted by the hour: with fees, and the highest fee of what is on its way',
+          description:
+            'Used amount in wei, counted by the hour: with fees, and with the maximum fee of pending transactions',
         }),
       }),
     ),
@@ -260,38 +271,40 @@ const facts = {
   finality: Type.Union([Type.Literal('finalized'), Type.Integer()]),
   blockVerification: Nullable(
     Type.Unsafe<Verification>(
-      Type.String({ description: '`hash`, `bloom` or `count`; null: as the setting BLOCK_VERIFICATION says' }),
+      Type.String({ description: '`hash`, `bloom` or `count`; null for the setting BLOCK_VERIFICATION' }),
     ),
   ),
   /** highest maxFeePerGas (or gasPrice) ever signed */
-  feeCapGwei: Nullable(Type.Integer({ description: 'null: as the setting FEE_CAP_GWEI says' })),
+  feeCapGwei: Nullable(Type.Integer({ description: 'Maximum fee per gas; null for the setting FEE_CAP_GWEI' })),
   gas: Type.Unsafe<GasChoice>(
     Type.String({
       description:
-        'Who pays for gas: `self`, people do; `topup`, a sponsor sends them what their write needs; `sponsor`, one sends what they sign',
+        'Payer of gas. `self`: users. `topup`: a sponsor sends users the gas that they need. `sponsor`: a sponsor submits signed operations',
     }),
   ),
   gasSpace: Nullable(
-    Type.Unsafe<Hex>(Type.String({ description: 'With `sponsor`: the address that says which sponsors may send' })),
+    Type.Unsafe<Hex>(
+      Type.String({ description: 'With `sponsor`: space address, whose key decides which sponsors may send' }),
+    ),
   ),
   delegate: Type.Unsafe<DelegateName>(
-    Type.String({ description: 'With `sponsor`: what code accounts delegate to, `chatelaine` or `calibur`' }),
+    Type.String({ description: 'With `sponsor`: code that accounts delegate to, `chatelaine` or `calibur`' }),
   ),
   topUpContracts: Type.Array(Type.Unsafe<Hex>(Type.String({ maxLength: 42 })), {
     maxItems: 1_000,
-    description:
-      'With `sponsor`: addresses, in lower case, to which accounts send their writes themselves, with what a sponsor sends them for the gas',
+    description: 'With `sponsor`: contracts, in lower case, that accounts call themselves after a top-up',
   }),
   sponsorPerDay: Nullable(
-    wei('Wei that its sponsors may spend in 24 hours for all applications; null: as much as those may'),
+    wei(
+      'Maximum that its sponsors spend in 24 hours for all applications, wei; null for no limit beyond the application budgets',
+    ),
   ),
   sponsorLow: Nullable(
-    wei('Wei below which the balance of a sponsor counts as low; null: what a hundred top-ups cost now'),
+    wei('Balance below which a sponsor is low, wei; null for the current cost of a hundred top-ups'),
   ),
   backfillFrom: Nullable(
     Type.Integer({
-      description:
-        'First block whose transfers are looked up by itself for accounts that were here before; null: as the setting BACKFILL_FROM_BLOCK says',
+      description: 'First block of the backfill; null for the setting BACKFILL_FROM_BLOCK',
     }),
   ),
 }
@@ -304,78 +317,77 @@ export const ListedNetwork = Type.Object(
     name: Type.String(),
     chainId: Type.Integer(),
     ...facts,
-    sponsorSpent: wei(
-      'Wei that its sponsors spent in the rolling day, counted by the hour, as the usage of an application',
-    ),
+    sponsorSpent: wei('Amount that its sponsors spent in the rolling day, wei, counted by the hour'),
     sponsors: Type.Integer({
-      description: 'How many sponsors it has; with `topup` and none, only people with funds can write',
+      description: 'Number of sponsors. With `topup` and no sponsor, only users with funds can write',
     }),
     owedDelegations: Nullable(
       Type.Integer({
         description:
-          'Where the gas is not `sponsor` any more: accounts that signed a delegation which no block has, at most. Their next write needs a sponsor, its space and a budget. Null: the role of the database was given its rights before (`chatelaine database roles`)',
+          'After a change from gas mode `sponsor`: maximum number of accounts with a signed delegation that is in no block. Their next write needs a sponsor, its space and a budget. null if the database role lacks a right (`chatelaine database roles`)',
       }),
     ),
     readFrom: Nullable(
       Type.String({
         description:
-          'What the results of its blocks are read from: `block receipts`, `logs`, or `receipts`, one by one, where its nodes have no more; null before it was followed',
+          'Source of block results: `block receipts`, `logs`, or `receipts` (one by one, if the nodes support nothing else); null before the network was followed',
       }),
     ),
     native: Nullable(
       Type.Object(
         {
           fromBlock: Type.Integer({
-            description: 'Every value, fee, withdrawal and reward from this block on is there',
+            description: 'First block whose values, fees, withdrawals and rewards are all indexed',
           }),
           internalFromBlock: Nullable(
             Type.Integer({
-              description: 'The same of internal transfers; null: neither logs nor its nodes tell of them',
+              description: 'First block with internal transfers; null if neither logs nor node traces report them',
             }),
           ),
           toBlock: Type.Integer(),
         },
-        { description: 'Native currency in the history; null: none is looked at (NATIVE_HISTORY)' },
+        { description: 'Native currency in the history; null if it is not indexed (NATIVE_HISTORY)' },
       ),
     ),
     backfill: Nullable(
       Type.Object(
         {
-          accounts: Type.Integer({ description: 'How many accounts are given their past at once' }),
+          accounts: Type.Integer({ description: 'Number of accounts in the group' }),
           fromBlock: Type.Integer(),
-          nextBlock: Type.Integer({ description: 'Blocks below it are done' }),
-          toBlock: Type.Integer({ description: 'The last one; the accounts have everything above it' }),
+          nextBlock: Type.Integer({ description: 'Next block; all lower blocks are indexed' }),
+          toBlock: Type.Integer({ description: 'Last block of the backfill; higher blocks are indexed already' }),
           blockedBy: Nullable(
             Type.String({
-              description:
-                'What the nodes refused it with, that the log says what did, or what it waits for; it is tried again',
+              description: 'Reason for the wait. The backfill retries',
             }),
           ),
-          updatedAt: Type.String({ format: 'date-time', description: 'When it last became other' }),
+          updatedAt: Type.String({ format: 'date-time', description: 'Time of the last change' }),
         },
-        { description: 'The group of accounts whose past transfers are looked up now; null: none' },
+        { description: 'Group of accounts whose past transfers are being indexed; null if there is none' },
       ),
     ),
     backfillProgress: Nullable(
       Type.Object(
         {
-          waiting: Type.Integer({ description: 'Accounts without their past, those of the present group among them' }),
-          covered: Type.Integer({ description: 'Accounts that have it, or need none' }),
-          countedAt: Type.String({ format: 'date-time', description: 'When all were counted last' }),
-          blocksPerSecond: Nullable(Type.Number({ description: 'Of the present group, or of the one before it' })),
+          waiting: Type.Integer({
+            description: 'Accounts whose past transfers are not indexed yet, including the current group',
+          }),
+          covered: Type.Integer({ description: 'Accounts whose past transfers are indexed, or that need no backfill' }),
+          countedAt: Type.String({ format: 'date-time', description: 'Time of the last count' }),
+          blocksPerSecond: Nullable(Type.Number({ description: 'Rate of the current group, or of the previous one' })),
           doneAt: Nullable(
             Type.String({
               format: 'date-time',
-              description: 'When none would wait any more, at this rate; null: unknown, or nothing happens now',
+              description: 'Estimated time of completion at this rate; null if unknown or paused',
             }),
           ),
-          waitsFor: Nullable(Type.String({ description: 'Why nothing happens, where accounts wait' })),
+          waitsFor: Nullable(Type.String({ description: 'Reason why the backfill is paused while accounts wait' })),
         },
-        { description: 'How far all accounts are, without counting them for it; null: no process has counted yet' },
+        { description: 'Progress over all accounts, as last counted; null before the first count' },
       ),
     ),
-    applications: Type.Integer({ description: 'How many applications are bound to it' }),
-    isServed: Type.Boolean({ description: 'This process is connected to it' }),
+    applications: Type.Integer({ description: 'Number of applications that are bound to the network' }),
+    isServed: Type.Boolean({ description: 'true if this process is connected to the network' }),
   },
   {
     title: 'Network',

@@ -37,7 +37,10 @@ test('what is sealed to several recipients each of them opens, at every size, an
     const sealed = await all(seal([readRecipient(one.recipient), readRecipient(two.recipient)], inPieces(plain)))
     for (const { identity } of [one, two])
       assert.ok((await all(unseal(readIdentities(identity), inPieces(sealed)))).equals(plain), String(size))
-    await assert.rejects(all(unseal(readIdentities(stranger.identity), inPieces(sealed))), /None of the identities/)
+    await assert.rejects(
+      all(unseal(readIdentities(stranger.identity), inPieces(sealed))),
+      /no given identity can open it/,
+    )
   }
 })
 
@@ -99,7 +102,7 @@ test('keys are read as age writes them, and what is none is refused without bein
   assert.equal(decodeBech32('age', recipient)!.length, 32)
   const last = recipient.at(-1) === 'q' ? 'p' : 'q'
   for (const text of ['', 'age1', recipient.slice(0, -1) + last, recipient.toUpperCase() + 'a', `x${recipient}`])
-    assert.throws(() => readRecipient(text), /A recipient is age1/)
+    assert.throws(() => readRecipient(text), /A recipient must be age1/)
   for (const text of ['', '# nothing', identity.slice(0, -1), `${identity}\nrubbish`])
     assert.throws(
       () => readIdentities(text),
@@ -137,5 +140,5 @@ test('an archive has its files again; tar reads it; one that is cut, bent or lon
     break
   }
   const lying = pack([{ name: 'x', size: 5, data: inPieces(Buffer.alloc(4)) }], 0)
-  await assert.rejects(all(lying), /has 4 bytes and not 5/)
+  await assert.rejects(all(lying), /has 4 bytes instead of 5/)
 })

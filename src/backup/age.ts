@@ -52,19 +52,19 @@ export function makeIdentity(): { identity: string; recipient: string } {
 /** Parses a recipient. @param text  `age1…` @throws AgeError */
 export function readRecipient(text: string): KeyObject {
   const bytes = decodeBech32(RECIPIENT, text)
-  if (bytes?.length !== KEY_BYTES) throw new AgeError('A recipient is age1… and 58 characters more, as age-keygen prints it.') // prettier-ignore
+  if (bytes?.length !== KEY_BYTES) throw new AgeError('A recipient must be age1… followed by 58 characters, as age-keygen prints it.') // prettier-ignore
   return publicOf(bytes)
 }
 
 /**
  * Parses identities. @param text  the content of an age-keygen file: one identity per line, and comments
- * @throws AgeError  that repeats nothing of it
+ * @throws AgeError  that does not repeat the text
  */
 export function readIdentities(text: string): KeyObject[] {
   const lines = text.split(/\r?\n/).filter((line) => line !== '' && !line.startsWith('#'))
   const keys = lines.map((line) => decodeBech32(IDENTITY, line))
   if (keys.length === 0 || keys.some((key) => key?.length !== KEY_BYTES))
-    throw new AgeError('The identity file must hold AGE-SECRET-KEY-1… in a line, as age-keygen writes it.')
+    throw new AgeError('The identity file must contain a line AGE-SECRET-KEY-1…, as age-keygen writes it.')
   return keys.map((key) => {
     const der = Buffer.concat([PKCS8, key!])
     try {
@@ -135,7 +135,8 @@ async function openHeader(identities: KeyObject[], reader: ByteReader): Promise<
     const [, mac] = /^--- ([A-Za-z0-9+/]{43})$/.exec(line ?? '') ?? []
     if (mac !== undefined) {
       const fileKey = findFileKey(identities, stanzas)
-      if (fileKey === null) throw new AgeError('None of the identities opens this file.')
+      if (fileKey === null)
+        throw new AgeError('The file was encrypted to other recipients: no given identity can open it.')
       if (!timingSafeEqual(macOf(fileKey, `${header}---`), unbase64(mac, 32) ?? Buffer.alloc(32))) throw altered()
       const nonce = await reader.read(16)
       if (nonce.length < 16) throw altered()

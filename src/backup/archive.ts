@@ -26,7 +26,7 @@ export async function writeArchive(
     at,
   }: { recipients: KeyObject[]; files: Iterable<PackedFile> | AsyncIterable<PackedFile>; at: number },
 ): Promise<{ bytes: number; sha256: string }> {
-  if (existsSync(path)) throw new ArchiveError(`${path} exists already: a backup is never replaced by another.`)
+  if (existsSync(path)) throw new ArchiveError(`${path} already exists. A backup is never overwritten.`)
   const draft = `${path}.partial`
   // A process that was killed may have left a draft.
   await rm(draft, { force: true })

@@ -11,7 +11,7 @@ const MAX_OCTAL = 8 ** 11
 const PIECE = 1_048_576
 
 /**
- * Packs files into an archive that `tar` can open (POSIX ustar). @param mtime  seconds since 1970
+ * Writes files into an archive that `tar` can open (POSIX ustar). @param mtime  seconds since 1970
  * @throws ArchiveError  if a file's size changed
  */
 export async function* pack(
@@ -25,7 +25,8 @@ export async function* pack(
       packed += piece.length
       yield Buffer.from(piece.buffer, piece.byteOffset, piece.length)
     }
-    if (packed !== size) throw new ArchiveError(`${name} has ${packed} bytes and not ${size}: it changed meanwhile.`)
+    if (packed !== size)
+      throw new ArchiveError(`${name} changed during the backup: it has ${packed} bytes instead of ${size}.`)
     yield Buffer.alloc(paddingOf(size))
   }
   yield Buffer.alloc(2 * BLOCK)
@@ -86,9 +87,9 @@ function readHeader(header: Buffer): { name: string; size: number } {
   const field = (start: number, length: number) => header.toString('latin1', start, start + length).replace(/[\0 ]+$/, '') // prettier-ignore
   const sum = Number.parseInt(field(148, 8), 8)
   if (field(257, 5) !== 'ustar' || sum !== sumOf(header) || !/^0?$/.test(field(156, 1)))
-    throw new ArchiveError('The archive was altered, or is none of ours.')
+    throw new ArchiveError('The archive was altered, or another program wrote it.')
   const size = header[124] === 0x80 ? Number(header.readBigUInt64BE(128)) : Number.parseInt(field(124, 12), 8)
-  if (!Number.isSafeInteger(size) || size < 0) throw new ArchiveError('The archive has a file of no size.')
+  if (!Number.isSafeInteger(size) || size < 0) throw new ArchiveError('The archive has a file without a size.')
   return { name: field(0, 100), size }
 }
 

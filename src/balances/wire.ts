@@ -7,7 +7,7 @@ const Native = Type.Literal('NATIVE')
 const ofTokens = [Type.Literal('ERC20'), Type.Literal('ERC721')] as const
 const tokenType = {
   description:
-    'What the balance is of: native currency, a fungible token, or a collection, whose `balance` counts pieces and whose `decimals` are `"0"`. The contract decides, by ERC-165 and its decimals; one that is both is `ERC20`',
+    'Kind of asset: native currency, a fungible token, or a collection, whose `balance` counts items and whose `decimals` are `"0"`. Determined from ERC-165 and the decimals of the contract; a contract that is both is `ERC20`',
 }
 
 const entry = {
@@ -16,7 +16,7 @@ const entry = {
   formatted: Type.String({ description: 'Exact, scaled by decimals', examples: ['0.025'] }),
   symbol: Type.String(),
   name: Type.String(),
-  network: Type.String({ description: 'Lower-case' }),
+  network: Type.String({ description: 'Token address in lower case' }),
   chainId: Type.Integer(),
 }
 
@@ -92,7 +92,7 @@ export const nativeBalance = {
   operationId: 'readNativeBalance',
   ...sends('X-Block-Number'),
   summary: 'Balance of native currency',
-  description: 'At the block in `X-Block-Number`.',
+  description: 'Returns the balance at the block in `X-Block-Number`.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), NativeEntry, {
@@ -108,7 +108,7 @@ export const tokenBalance = {
   operationId: 'readTokenBalance',
   ...sends('X-Block-Number'),
   summary: 'Balance of a token',
-  description: 'Of an ERC-20 or ERC-721 contract, at the block in `X-Block-Number`.',
+  description: 'Returns the balance of an ERC-20 or ERC-721 contract, at the block in `X-Block-Number`.',
   params: Type.Object({
     userId: UserIdParam,
     tokenAddress: Type.String({ maxLength: 100, description: 'Token contract address' }),
@@ -130,7 +130,7 @@ export const balances = {
   ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
   summary: 'Balances of native currency and all tokens',
   description:
-    'The native currency, and every ERC-20 token and ERC-721 collection that the history has seen in the account and of which it holds a balance, all at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` where that token looks like spam. A page queries `limit` tokens and lists those with a balance; `Link` and `X-Next-Cursor` lead to the next, native currency is on the first. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the block up to which the history is indexed. ERC-1155 balances exist by token id only: see the history.',
+    'Returns native currency, and every ERC-20 token and ERC-721 collection in the history of the account that has a balance. All balances are at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` if the token looks like spam. A page queries `limit` tokens and lists those with a balance. `Link` and `X-Next-Cursor` lead to the next page; native currency is on the first page. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the last indexed block of the history. ERC-1155 balances exist only per token id: see the history.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), AnyEntry, {

@@ -8,7 +8,7 @@ import { openAnswers, type ReadAnswers } from './shared-answers.ts'
 export type NamedFee = { wei: bigint; until: number }
 
 /**
- * What this process has learned of a network besides its head, while the network is open. Each part belongs to one
+ * Knowledge of this process about a network besides its head, while the network is open. Each part belongs to one
  * file.
  */
 export type Memory = {

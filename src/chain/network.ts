@@ -78,7 +78,7 @@ export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): b
 export type Verification = 'hash' | 'bloom' | 'count'
 
 /**
- * Who pays for users' gas. `self`: the users. `topup`: a sponsor of the operator first sends them the gas funds of a
+ * Payer of users' gas. `self`: the users. `topup`: a sponsor of the operator first sends them the gas funds of a
  * write. `sponsor`: a sponsor sends what they signed, and pays for it.
  */
 export type GasChoice = 'self' | 'topup' | 'sponsor'

@@ -47,7 +47,7 @@ export function account(shell: Shell): Command {
   people(shell, command)
   command
     .command('freeze')
-    .description('freeze an account and sign its user out; open transactions are followed to their end')
+    .description('freeze an account and sign its user out; open transactions are still processed')
     .argument('<user>', 'user id, as in tokens: PROVIDER-id')
     .option('--json', 'print JSON')
     .action((user: string, given: JsonOption) => change(shell, user, given, 'freeze'))
@@ -65,7 +65,7 @@ export function account(shell: Shell): Command {
     .action(inShell(shell, endSignIns))
   command
     .command('frozen')
-    .description('list frozen accounts, and since when they are frozen')
+    .description('list frozen accounts, with the time of each freeze')
     .option('--json', 'print JSON')
     .action(inShell(shell, listFrozenOnes))
   command
@@ -93,7 +93,7 @@ export function account(shell: Shell): Command {
   command
     .command('import')
     .description('create the accounts of keys that `chatelaine signer import-keys` imported')
-    .argument('<manifest>', 'what that command wrote; - for standard input')
+    .argument('<manifest>', 'manifest that `chatelaine signer import-keys` wrote; - reads standard input')
     .action(inShell(shell, importManifest))
   command
     .command('export-keys')
@@ -112,14 +112,14 @@ async function listRequested(shell: Shell, given: JsonOption): Promise<void> {
     async (ask) => ({ exports: await ask<ExportState[]>('GET', '/accounts/exports'), total: null }),
   )
   const rows = requested.map(({ userId, state, askedAt, readyAt }) => [userId, state, askedAt ?? '', readyAt ?? ''])
-  print(shell, given, requested, rows.length === 0 ? 'Nobody has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
+  print(shell, given, requested, rows.length === 0 ? 'No user has requested a key.' : table(['user', 'state', 'requested', 'from'], rows)) // prettier-ignore
   shell.stderr.write(missingOf(requested.length, total))
 }
 
 /** Returns a note if the list may be incomplete. @param total  null: the total is unknown */
 export function missingOf(listed: number, total: number | null): string {
   if (total === null ? listed < MAX_OPEN_EXPORTS : listed >= total) return ''
-  return `These are the newest ${listed}${total === null ? '; there may be more' : ` of ${total}`}.\n`
+  return `The newest ${listed}${total === null ? ' are listed; there may be more' : ` of ${total} are listed`}.\n`
 }
 
 async function cancelRequested(shell: Shell, user: string, given: JsonOption): Promise<void> {
@@ -157,11 +157,11 @@ async function importManifest(shell: Shell, file: string): Promise<void> {
       return done
     },
     () => {
-      throw new Error('The server holds the embedded database: stop it first.')
+      throw new Error('The server is using the embedded database. Stop the server and run this again.')
     },
   )
-  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) shell.stdout.write(`refused  ${row}: ${reason}\n`)
-  shell.stdout.write(`${imported} accounts imported, ${present} were there, ${refused.length} refused.\n`)
+  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) shell.stdout.write(`rejected  ${row}: ${reason}\n`)
+  shell.stdout.write(`${imported} accounts imported, ${present} already present, ${refused.length} rejected.\n`)
   if (refused.length > 0) throw new ExitCode(1)
 }
 

@@ -30,7 +30,8 @@ async function list(shell: Shell, given: ListActionsOptions): Promise<void> {
     text === undefined ? undefined : Number(text),
   )
   if (!Number.isInteger(limit) || limit! < 1 || limit! > 200) throw new Error('--limit must be 1 to 200.')
-  if (before !== undefined && !Number.isSafeInteger(before)) throw new Error('--before must be a number from the list.')
+  if (before !== undefined && !Number.isSafeInteger(before))
+    throw new Error('--before must be the number of a listed action.')
   const found = await withDatabaseOrServer(
     shell.env,
     (db) => listActions(db, { limit: limit!, ...(before === undefined ? {} : { before }) }),
@@ -61,8 +62,8 @@ async function verify(shell: Shell, given: ListActionsOptions): Promise<void> {
   const { actions: count, newest, firstWrong } = found
   const text =
     firstWrong === null
-      ? `${count} actions, intact. Newest record: ${newest}\nCompare it with the last operator_acted in your logs.`
-      : `CHANGED: action ${firstWrong} differs from what was written. ${count} before it are intact, up to record ${newest}.`
+      ? `${count} actions, intact. Newest record: ${newest}\nCompare this record with the last operator_acted in your logs.`
+      : `CHANGED: action ${firstWrong} was altered after it was recorded. The ${count} earlier actions are intact, up to record ${newest}.`
   print(shell, given, found, text)
   if (firstWrong !== null) throw new ExitCode(1)
 }

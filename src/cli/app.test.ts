@@ -73,16 +73,19 @@ test('an application has quotas, a weight, a key for its tokens and a budget unt
   assert.deepEqual((await update(...budget, '--weight', '3')).sponsor, named.sponsor)
   const { out } = await here.run('app', 'show', 'metered')
   assert.match(out, /writes=100000\/day[^]*Weight +3/)
-  assert.match(out, /^  Sponsored +1000000000000000000 wei per person, 5000000000000000000 wei in all, in 24 hours$/m)
+  assert.match(
+    out,
+    /^  Sponsored +1000000000000000000 wei per user and 5000000000000000000 wei in total, in 24 hours$/m,
+  )
   assert.match(out, /these addresses only:\n +0xab/)
-  assert.match((await here.run('app', 'usage', 'metered')).out, /^QUOTA +USED +BEGINS ANEW\nwrites=100000\/day +0 +\d{4}-.*T00:00:00\.000Z\nreads=5000\/hour +0 /m) // prettier-ignore
+  assert.match((await here.run('app', 'usage', 'metered')).out, /^QUOTA +USED +RESETS AT\nwrites=100000\/day +0 +\d{4}-.*T00:00:00\.000Z\nreads=5000\/hour +0 /m) // prettier-ignore
   const less = await update('--no-quota', '--weight', '1', '--no-dpop', '--sponsor-any-contract')
   assert.deepEqual([less.quotas, less.needsDpop, less.sponsor.contracts], [[], false, null])
   assert.deepEqual((await here.json('app', 'usage', 'metered')).quotas, [])
   for (const [words, why] of [
     [['--sponsor-any-contract', '--sponsor-contract', one], /not both/],
     [['--sponsor-contract', '0x12'], /40 hexadecimal digits/],
-    [['--sponsor-per-user', '1'], /Give both: --sponsor-per-user and --sponsor-per-application/],
+    [['--sponsor-per-user', '1'], /Give both --sponsor-per-user and --sponsor-per-application/],
     [['--quota', 'writes=5/week'], /Expected, for example, writes=100000\/day/],
     [['--weight', 'heavy'], /Expected a whole number/],
   ] as const) {

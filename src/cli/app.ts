@@ -12,11 +12,11 @@ type Settings = Omit<ApplicationSettings, 'sponsor'>
 
 /** Options of `create` and `update` for the settings of an application. */
 const ways: Ways<Settings> = {
-  name: ['--name <name>', 'name shown to people when they are asked to allow it'],
+  name: ['--name <name>', 'name on the consent page'],
   redirectUris: ['--redirect-uri <uri>', 'redirect URI, exact; repeat for several', collect],
   postLogoutRedirectUris: [
     '--post-logout-redirect-uri <uri>',
-    'where a browser may be sent after signing out, exact; repeat for several. Redirect URIs and front pages of origins are allowed without it',
+    'URI that a browser may open after signing out, exact; repeat for several. Redirect URIs and front pages of origins are always allowed',
     collect,
   ],
   permissions: [
@@ -26,7 +26,7 @@ const ways: Ways<Settings> = {
   ],
   allowedOrigins: [
     '--origin <origin>',
-    'origin whose pages may call the API, and to whose front page a sign-out may lead; repeat for several',
+    'origin whose pages may call the API; a sign-out may lead to its front page; repeat for several',
     collect,
   ],
   logoUri: ['--logo <uri>', 'https URL of an image'],
@@ -39,39 +39,44 @@ const ways: Ways<Settings> = {
   ],
   quotas: [
     '--quota <reads|writes=number/hour|day|month>',
-    'limit its requests, such as writes=100000/day; repeat for several',
+    'quota of requests, such as writes=100000/day; repeat for several',
     collectQuota,
   ],
-  weight: ['--weight <number>', 'its part against other applications when not all can be served, 1 to 100', weightOf],
+  weight: ['--weight <number>', 'share of capacity under overload, 1 to 100, default 1', weightOf],
 }
 
 /** Options of `update` that remove a setting or return it to its default. They take precedence over `ways`. */
 const waysBack: Ways<Omit<ApplicationSettings, 'name' | 'redirectUris' | 'permissions' | 'weight'>> = {
   allowedOrigins: ['--no-origin', 'remove all origins', []],
-  postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all URIs for after a sign-out', []],
+  postLogoutRedirectUris: ['--no-post-logout-redirect-uri', 'remove all post-logout redirect URIs', []],
   logoUri: ['--no-logo', 'remove the logo', null],
   needsPkce: ['--pkce', 'require PKCE again', true],
-  isFirstParty: ['--no-first-party', 'it is not your own any more', false],
+  isFirstParty: ['--no-first-party', 'remove the mark of your own application', false],
   quotas: ['--no-quota', 'remove all quotas', []],
-  sponsor: ['--no-sponsor', 'sponsors send nothing for it any more', null],
-  needsDpop: ['--no-dpop', 'bind access tokens to a key only where the application requests that', false],
+  sponsor: ['--no-sponsor', 'remove the gas budget: sponsors no longer pay for its users', null],
+  needsDpop: ['--no-dpop', 'bind access tokens to a key only if the application requests it', false],
 }
 
 const waysOfBudget: Ways<{ perUser: string; perApplication: string; contracts: string[]; isForAny: boolean }> = {
-  perUser: [
-    '--sponsor-per-user <wei>',
-    'maximum that sponsors pay for one user in 24 hours, wei; requires --sponsor-per-application',
+  perUser: ['--sponsor-per-user <wei>', 'gas budget of one user in 24 hours, wei; requires --sponsor-per-application'],
+  perApplication: ['--sponsor-per-application <wei>', 'gas budget of all its users in 24 hours, wei'],
+  contracts: [
+    '--sponsor-contract <address>',
+    'sponsors pay only for writes to this contract; repeat for several',
+    collect,
   ],
-  perApplication: ['--sponsor-per-application <wei>', 'maximum that sponsors pay for all its users in 24 hours, wei'],
-  contracts: ['--sponsor-contract <address>', 'pay only for writes to this contract; repeat for several', collect],
-  isForAny: ['--sponsor-any-contract', 'they pay for writes to any address', true],
+  isForAny: ['--sponsor-any-contract', 'sponsors pay for writes to any address', true],
 }
 
 /** Options of `create` for what never changes. */
 const waysOfCreate: Ways<{ network: string; clientId: string; kind: RegisteredApplication['kind'] }> = {
-  network: ['--network <name>', 'network it is bound to, permanently'],
+  network: ['--network <name>', 'network of the application; it cannot be changed'],
   clientId: ['--client-id <id>', 'derived from the name if omitted'],
-  kind: ['--confidential', 'it runs on a server and can keep a secret; the secret is shown once, here', 'confidential'],
+  kind: [
+    '--confidential',
+    'the application runs on a server and can store a secret, which is shown once',
+    'confidential',
+  ],
 }
 
 /** Builds `chatelaine app …`: the applications of this installation. */
@@ -95,7 +100,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, show))
   command
     .command('usage <client-id>')
-    .description('show what an application has used of its quotas')
+    .description('show the quota usage of an application')
     .option(...json)
     .action(inShell(shell, usage))
   addWays(
@@ -108,7 +113,7 @@ export function app(shell: Shell): Command {
     .action(inShell(shell, update))
   command
     .command('rotate-secret <client-id>')
-    .description('issue a new secret; the current one stays valid until the next rotation')
+    .description('issue a new secret; the current one remains valid until the next rotation')
     .option('--end-old', 'revoke all current secrets immediately')
     .option(...json)
     .action(inShell(shell, rotate))
@@ -160,8 +165,8 @@ async function usage(shell: Shell, clientId: string, given: JsonOption): Promise
   const rows = used.quotas.map((quota) => [quotaLine(quota), String(quota.used), quota.endsAt])
   const { sponsored } = used
   print(shell, given, used, [
-    rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'begins anew'], rows),
-    ...(sponsored === null ? [] : [`Sponsors sent ${sponsored.used} of ${sponsored.perApplication} wei in a day.`]),
+    rows.length === 0 ? 'No quotas.' : table(['quota', 'used', 'resets at'], rows),
+    ...(sponsored === null ? [] : [`Gas budget: ${sponsored.used} of ${sponsored.perApplication} wei used in 24 hours.`]),
   ].join('\n')) // prettier-ignore
 }
 
@@ -185,7 +190,7 @@ async function suspend(shell: Shell, clientId: string, given: JsonOption): Promi
     shell,
     given,
     application,
-    `${application.clientId} is suspended: its tokens and sign-ins stop within a minute.`,
+    `${application.clientId} is suspended: its tokens and sign-ins are rejected within a minute.`,
   )
 }
 
@@ -207,8 +212,8 @@ function describe(application: RegisteredApplication, secret: string | null = nu
         ? 'public: PKCE, no secret'
         : `confidential: ${application.liveSecrets} live ${application.liveSecrets === 1 ? 'secret' : 'secrets'}`,
     ],
-    ['PKCE', needsPkce ? null : 'may be omitted where a nonce is sent'],
-    ['DPoP', needsDpop ? 'every access token is bound to a key' : null],
+    ['PKCE', needsPkce ? null : 'optional if a nonce is sent'],
+    ['DPoP', needsDpop ? 'required: every access token is bound to a key' : null],
     ['First party', isFirstParty ? 'yes: the consent page says that it is yours' : null],
     ['Redirect URIs', application.redirectUris],
     ['After signing out', postLogoutRedirectUris.length === 0 ? null : postLogoutRedirectUris],
@@ -228,7 +233,7 @@ const stateOf = ({ suspendedAt }: RegisteredApplication): string =>
   suspendedAt === null ? 'active' : `suspended ${suspendedAt}`
 const quotaLine = ({ counts, limit, per }: Quota): string => `${counts}=${limit}/${per}`
 const sponsorLines = ({ perUser, perApplication, contracts }: WrittenBudget): string[] => [
-  `${perUser} wei per person, ${perApplication} wei in all, in 24 hours`,
+  `${perUser} wei per user and ${perApplication} wei in total, in 24 hours`,
   ...(contracts === null ? ['for writes to any address'] : ['for writes to these addresses only:', ...contracts]),
 ]
 
@@ -238,7 +243,7 @@ function saidSettings(given: object): Partial<ApplicationSettings> {
   if (budget.contracts !== undefined && isForAny)
     throw new Error('Give --sponsor-contract or --sponsor-any-contract, not both.')
   if ((budget.perUser === undefined) !== (budget.perApplication === undefined))
-    throw new Error('Give both: --sponsor-per-user and --sponsor-per-application.')
+    throw new Error('Give both --sponsor-per-user and --sponsor-per-application.')
   const sponsor = isForAny ? { ...budget, contracts: null } : budget
   return { ...said(ways, given), ...(Object.keys(sponsor).length === 0 ? {} : { sponsor }) }
 }

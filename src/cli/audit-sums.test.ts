@@ -74,7 +74,7 @@ suite('chatelaine audit --sums', { skip: testCluster === null && 'needs PostgreS
     const sums = (...args: string[]) => command({ ...settings, RPC_URL: node.url }, ['audit', '--sums', ...args])
 
     const equal = await sums()
-    assert.deepEqual([equal.code, equal.out], [0, '1 accounts: 1 sums equal, 0 different, 0 of tokens that hold other than their events say, 0 not known\n'], equal.err) // prettier-ignore
+    assert.deepEqual([equal.code, equal.out], [0, '1 accounts: 1 sums equal, 0 different, 0 of tokens whose events do not match their balances, 0 unknown\n'], equal.err) // prettier-ignore
     const sampled = await sums('--samples', '5', '--seed', 'x', '--json')
     assert.deepEqual([sampled.code, JSON.parse(sampled.out)], [0, { chainId: 31337, from: 0, to: 6, accounts: 5, equal: 5, different: 0, ofTokens: 0, unknown: 0 }], sampled.err) // prettier-ignore
 
@@ -83,17 +83,17 @@ suite('chatelaine audit --sums', { skip: testCluster === null && 'needs PostgreS
     const different = await sums('--account', ALICE)
     assert.equal(different.code, 1, different.err)
     const [made, held] = [FIRST - 6n * SPENT, FIRST - 6n * SPENT + 5n]
-    assert.equal(different.out, `account ${ALICE}, native currency, block 6: entries make ${made}, the balance is ${held}, +5, since block 4\n1 accounts: 0 sums equal, 1 different, 0 of tokens that hold other than their events say, 0 not known\n`) // prettier-ignore
+    assert.equal(different.out, `account ${ALICE}, native currency, block 6: entries make ${made}, the balance is ${held}, +5, since block 4\n1 accounts: 0 sums equal, 1 different, 0 of tokens whose events do not match their balances, 0 unknown\n`) // prettier-ignore
     const [line] = (await sums('--json')).out.split('\n')
     assert.partialDeepStrictEqual(JSON.parse(line!), { address: ALICE, tokenAddress: null, tokenType: 'NATIVE', block: 6, from: 0, opening: String(FIRST), difference: '5', sinceBlock: 4, isOfToken: false }) // prettier-ignore
     assert.equal((await sums('--since', '4')).code, 0)
 
     await db.deleteFrom('native_coverage').execute()
     const unknown = await sums()
-    assert.deepEqual([unknown.code, unknown.out], [2, '1 accounts: 0 sums equal, 0 different, 0 of tokens that hold other than their events say, 1 not known\n'], unknown.err) // prettier-ignore
+    assert.deepEqual([unknown.code, unknown.out], [2, '1 accounts: 0 sums equal, 0 different, 0 of tokens whose events do not match their balances, 1 unknown\n'], unknown.err) // prettier-ignore
 
     for (const [args, says] of [
-      [['--account', '0x12'], /0x12 is no address/],
+      [['--account', '0x12'], /0x12 is not an address/],
       [['--account', `0x${'12'.repeat(20)}`], /No account has the address/],
       [['--from', '5', '--to', '3'], /Block 5 is above block 3/],
       [['--to', '7'], /The history ends at block 6/],

@@ -70,13 +70,13 @@ export async function compareSums(
 }
 
 const textOf = ({ accounts, equal, different, ofTokens, unknown }: SumCounts): string =>
-  `${accounts} accounts: ${equal} sums equal, ${different} different, ${ofTokens} of tokens that hold other than their events say, ${unknown} not known`
+  `${accounts} accounts: ${equal} sums equal, ${different} different, ${ofTokens} of tokens whose events do not match their balances, ${unknown} unknown`
 
 function lineOf({ sum, difference, block, isOfToken }: SumDifference): string {
   const { address, token, tokenId, opening, net, balance } = sum
   const what = token === null ? 'native currency' : `token ${token}${tokenId === null ? '' : ` id ${tokenId}`}`
   const since = block === null ? '' : `, since block ${block}`
-  const why = isOfToken ? ': the token holds other than its events say' : ''
+  const why = isOfToken ? ': the events of the token do not match its balances' : ''
   return `account ${address}, ${what}, block ${sum.block}: entries make ${opening! + net}, the balance is ${balance}, ${difference > 0n ? '+' : ''}${difference}${since}${why}`
 }
 
@@ -107,6 +107,6 @@ function randomOf(seed: string): (below: number) => number {
 }
 
 function readAddress(text: string): Hex {
-  if (!isAddress(text)) throw new Error(`${text} is no address.`)
+  if (!isAddress(text)) throw new Error(`${text} is not an address.`)
   return text.toLowerCase() as Hex
 }

@@ -18,28 +18,28 @@ export function addAudit(program: Command, shell: Shell): void {
   program
     .command('audit')
     .description(
-      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
+      'compare the history of final blocks with a node, or its sums with balances (--sums); exit code 1: they differ',
     )
     .option('--from <number>', 'first block; with --samples the lowest', readBlock)
     .option('--to <number>', 'last block, final; with --sums the block of the balances, default: the newest', readBlock)
     .option(...NETWORK_OPTION)
-    .option('--rpc <url>', 'node to trust; default: those of the network')
+    .option('--rpc <url>', 'node to compare with; default: the nodes of the network')
     .option('--repair', 'correct the history', false)
-    .option('--sums', 'sum up entries of native currency and of every token, and compare with balances', false)
+    .option('--sums', 'compare the sums of all entries, per token and native currency, with balances', false)
     .option(
       '--account <address>',
-      'with --sums: of this account; repeat for several; default: every account',
+      'with --sums: account to check; repeat for several; default: all accounts',
       collect,
       [],
     )
-    .option('--samples <number>', 'with --sums: so many accounts at random, each at a block at random', readBlock)
-    .option('--seed <text>', 'with --samples: which ones; the same for the same text', 'chatelaine')
+    .option('--samples <number>', 'with --sums: number of random accounts to check, each at a random block', readBlock)
+    .option('--seed <text>', 'with --samples: seed; the same seed selects the same samples', 'chatelaine')
     .option(
       '--since <number>',
-      'with --sums: count from behind this block, for nodes without the states of older ones',
+      'with --sums: sum entries after this block, for nodes without the state of older blocks',
       readBlock,
     )
-    .option('--json', 'with --sums: a line of JSON for each difference, and one for the counts', false)
+    .option('--json', 'with --sums: print one JSON line for each difference, and one for the counts', false)
     .action(inShell(shell, run))
 }
 
@@ -55,7 +55,7 @@ async function compare(shell: Shell, installation: Installation, given: AuditOpt
   try {
     const chainId = Number(await rpc.call('eth_chainId', []))
     if (chainId !== chain.chainId)
-      throw new Error(`The node has chain id ${chainId}, the network has ${chain.chainId}.`)
+      throw new Error(`The node reports chain id ${chainId}; the network has ${chain.chainId}.`)
     await (sums ? compareSums : compareBlocks)(shell, installation, rpc, given)
   } finally {
     rpc.close()
@@ -82,7 +82,12 @@ async function compareBlocks(
     onProgress: ({ nextBlock, transfers, differences }) => {
       if (systemClock.wall() - toldAt < 5_000) return
       toldAt = systemClock.wall()
-      app.telemetry.log.info('audit', { chainId: chain.chainId, block: nextBlock - 1, transfers, differences })
+      app.telemetry.log.info('audit_progressed', {
+        chainId: chain.chainId,
+        block: nextBlock - 1,
+        transfers,
+        differences,
+      })
       console.error(`block ${nextBlock - 1} of ${to}, ${transfers} transfers, ${differences} differences`)
     },
   })

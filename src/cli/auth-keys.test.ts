@@ -94,7 +94,7 @@ test('a rotation ends without its new keys only where the new keys do not sign, 
   const before = await kids()
   await run('prepare')
   const [, , fresh] = (await kids()).keys
-  assert.match((await run('drop', '--prepared', '--leaked')).said, /say one of them/)
+  assert.match((await run('drop', '--prepared', '--leaked')).said, /Give only one option/)
   await run('switch')
   const refused = await run('drop', '--prepared')
   assert.deepEqual([refused.code, /The new keys sign/.test(refused.said)], [1, true])
@@ -122,7 +122,7 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   const { seals: known } = await kids()
   const dropped = await run('drop', '--leaked')
   assert.equal(dropped.code, 0)
-  assert.match(dropped.said, /No application, consent, linked identity or sign-in is believed any more/)
+  assert.match(dropped.said, /all sealed applications, consents, linked identities and sign-ins are rejected/)
   const { keys, seals } = await kids()
   assert.deepEqual([keys.length, seals.length, known.includes(seals[0]!)], [2, 1, false])
 
@@ -147,19 +147,19 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   await inDatabase((db) => db.insertInto('identities').values({ provider: 'EVIL', subject: '1', account_id: accountIdOf('ONE', '1'), username: 'x' }).execute()) // prettier-ignore
   const refused = await run('authenticate-rows', '--accept', first.digest)
   assert.equal(refused.code, 1)
-  assert.match(refused.said, /others than were listed. Nothing was changed/)
+  assert.match(refused.said, /The rows have changed since you listed them. Nothing was changed/)
   const second = await list()
-  assert.match(second.said, /^0 applications and 123 linked identities are not authentic/m)
+  assert.match(second.said, /^0 applications and 123 linked identities have no valid seal/m)
   assert.notEqual(second.digest, first.digest)
   await inDatabase((db) => db.deleteFrom('identities').where('provider', '=', 'EVIL').execute())
   assert.match(
     (await run('authenticate-rows', '--accept', first.digest)).said,
-    /122 linked identities, 0 rows of sign-ins. 0 identities are led back/,
+    /122 linked identities, 0 rows of sign-ins. 0 identities sign in to their own account again/,
   )
   assert.match((await list()).said, /^0 applications and 0 linked identities/)
 
   // An identity that has an account of its own, and was moved to another.
-  assert.doesNotMatch(second.said, /is led back to it/)
+  assert.doesNotMatch(second.said, /this link was forged/)
   await inDatabase(async (db) => {
     await insertAccount(db, { userId: 'TWO-half', address: `0x${'22'.repeat(20)}` })
     await db
@@ -169,11 +169,14 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
       .execute()
   })
   const half = await list()
-  assert.match(half.said, /^TWO-half signs in as ONE-1, although it has an account of its own$/m)
-  assert.match(half.said, /It is led back to it, and the other account keeps its first identity/)
+  assert.match(half.said, /^TWO-half signs in as ONE-1, although the identity has its own account$/m)
+  assert.match(
+    half.said,
+    /the identity signs in to its own account again. The other account retains its first identity/,
+  )
   assert.match(
     (await run('authenticate-rows', '--accept', half.digest)).said,
-    /0 linked identities, 0 rows of sign-ins. 1 identities are led back/,
+    /0 linked identities, 0 rows of sign-ins. 1 identities sign in to their own account again/,
   )
   await inDatabase(async (db) => {
     const rows = await db.selectFrom('identities').select(['subject', 'account_id']).where('subject', 'in', ['half', '1']).orderBy('subject').execute() // prettier-ignore
@@ -196,12 +199,12 @@ test('applications that are not believed are listed and accepted, all of them an
     await db.updateTable('applications').set({ name: application.name }).execute()
   })
   const first = await list()
-  assert.match(first.said, /^application shop "Shop \\u\{1b\}\[2J" on chain 1: confidential; may wallet:read; sends to https:\/\/shop\.example\/cb;.* 1 secrets/m) // prettier-ignore
+  assert.match(first.said, /^application shop "Shop \\u\{1b\}\[2J" on chain 1: confidential; permissions wallet:read; redirect URIs https:\/\/shop\.example\/cb;.* 1 secrets/m) // prettier-ignore
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'public' }).execute())
   const refused = await run('authenticate-rows', '--accept', first.digest)
-  assert.deepEqual([refused.code, /others than were listed/.test(refused.said)], [1, true])
+  assert.deepEqual([refused.code, /The rows have changed/.test(refused.said)], [1, true])
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'confidential' }).execute())
-  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Authenticated: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
+  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Accepted: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
   assert.match((await list()).said, /^0 applications and 0 linked/)
 
   const [made] = (await kids()).seals
@@ -222,5 +225,5 @@ test('applications that are not believed are listed and accepted, all of them an
   await run('prepare')
   await run('switch')
   await run('drop', '--leaked')
-  assert.match((await list()).said, /^1 applications and 122 linked identities are not authentic/m)
+  assert.match((await list()).said, /^1 applications and 122 linked identities have no valid seal/m)
 })

@@ -52,7 +52,7 @@ export function authKeys(shell: Shell): Command {
 
 function files(env: Environment): { keysFile: string; jwksFile: string } {
   const { AUTH_KEYS_FILE } = readSome(env, ['AUTH_KEYS_FILE'])
-  if (AUTH_KEYS_FILE === undefined) throw new Error('AUTH_KEYS_FILE is missing: the file to write.')
+  if (AUTH_KEYS_FILE === undefined) throw new Error('AUTH_KEYS_FILE is missing. Set it to the file to write.')
   return keyFiles(env)
 }
 
@@ -60,7 +60,7 @@ async function create({ env, console }: Shell): Promise<void> {
   const { keysFile, jwksFile } = files(env)
   if (existsSync(keysFile))
     throw new Error(
-      `${keysFile} already exists: replacing it would end every session. To rotate the keys: auth-keys prepare.`,
+      `${keysFile} already exists. Replacing it would end every session. To rotate the keys, run auth-keys prepare.`,
     )
   const { keys } = await loadKeys({ keysFile, jwksFile, create: true })
   const fingerprint = keys.find(({ alg }) => alg === 'ES256')!.kid
@@ -77,7 +77,7 @@ async function fingerprints({ env, console }: Shell): Promise<void> {
 async function prepare({ env, console }: Shell): Promise<void> {
   await changeKeys(files(env), ({ keys, seals }) => {
     if (isUnderWay(keys))
-      throw new Error('A key rotation is in progress: finish it with auth-keys switch and auth-keys drop.')
+      throw new Error('A key rotation is in progress. Finish it with auth-keys switch and auth-keys drop.')
     // Later than all existing keys, even if the clock was set back, because `drop` compares these times.
     const iat = Math.max(systemClock.wall() / 1_000, ...keys.map((key) => madeAt(key) + 1))
     return {
@@ -86,7 +86,7 @@ async function prepare({ env, console }: Shell): Promise<void> {
     }
   })
   console.log(
-    'New keys are prepared. Let the signer trust them (auth-keys fingerprints, signer trust-key --accept) and restart every server, so that all of them publish and accept the keys; then: switch.',
+    'The new keys are prepared. Next:\n  1. Make the signer trust them: auth-keys fingerprints, then signer trust-key --accept.\n  2. Restart every server: each then publishes and accepts the new keys.\n  3. Run auth-keys switch.',
   )
 }
 
@@ -100,7 +100,7 @@ async function switchOver({ env, console }: Shell): Promise<void> {
     }
   })
   console.log(
-    'The other keys sign once every server has been restarted. Wait SESSION_SECONDS before drop: people who come back within that time stay signed in.',
+    'The other keys sign after every server has restarted. Wait SESSION_SECONDS before auth-keys drop, so that users remain signed in.',
   )
 }
 
@@ -113,7 +113,9 @@ async function drop(
   { leaked = false, prepared = false }: { leaked?: boolean; prepared?: boolean },
 ): Promise<void> {
   if (leaked && prepared)
-    throw new Error('--leaked removes the old keys, --prepared the new ones. Nothing was changed: say one of them.')
+    throw new Error(
+      '--leaked removes the old keys, --prepared the new ones. Nothing was changed. Give only one option.',
+    )
   const before = await loadKeys({ ...files(env), create: false })
   assertDroppable(before.keys, prepared)
   if (!leaked) await assertRenewed(env, before)
@@ -125,10 +127,10 @@ async function drop(
     return { keys: signing, seals: [leaked ? newSealKey() : seals[0]!] }
   })
   console.log(
-    `${removed} is removed, ${kept} signs. Restart every server; what the removed keys signed is not accepted from then on, nor by the signer after signer trust-key --remove ${removed}.`,
+    `${removed} is removed, ${kept} signs. Restart every server: it then rejects tokens of the removed keys. To make the signer reject them, run signer trust-key --remove ${removed}.`,
   )
   if (!leaked) return
-  console.log('No application, consent, linked identity or sign-in is believed any more: from that start on they are refused, until auth-keys authenticate-rows has listed them and you accepted them. Do it right before the start, without --with-sign-ins.') // prettier-ignore
+  console.log('After the restart, all sealed applications, consents, linked identities and sign-ins are rejected. Run auth-keys authenticate-rows right before the restart, without --with-sign-ins.') // prettier-ignore
 }
 
 /** Checks that no row depends on the keys to be removed. @throws Error if one would lose its seal */
@@ -137,7 +139,7 @@ async function assertRenewed(env: Environment, { seals }: PrivateKeys): Promise<
   const rows = await withDatabase(readInstallationSettings(env), (db) => countOnOlderKeys({ db, sealKeys }))
   if (rows > 0)
     throw new Error(
-      `The old key still seals ${rows} rows, which would count as absent without it. Start the authorization server with the keys of switch: it renews them, and says so (rows_renewed). Then: drop. For leaked keys: drop --leaked.`,
+      `The old key still seals ${rows} rows, which would be ignored without it. Start the authorization server with the keys of auth-keys switch and wait for rows_renewed in its log. Then run auth-keys drop. If the old keys leaked, run auth-keys drop --leaked.`,
     )
 }
 
@@ -157,10 +159,10 @@ async function authenticate(
     if (accept === undefined) return printUnauthentic(shell, await listUnauthentic({ db, sealKeys }))
     const done = await authenticateRows({ db, sealKeys }, { listed: accept, withSignIns })
     if (done === null)
-      throw new Error('The applications, consents or linked identities that are not authentic are others than were listed. Nothing was changed: list them again, and accept what that list ends with.') // prettier-ignore
+      throw new Error('The rows have changed since you listed them. Nothing was changed. List them again and accept the new digest.') // prettier-ignore
     const { applications, consents, identities, ledBack, signIns } = done
     console.log(
-      `Authenticated: ${applications} applications, ${consents} consents, ${identities} linked identities, ${signIns} rows of sign-ins. ${ledBack} identities are led back to the account that is theirs.`,
+      `Accepted: ${applications} applications, ${consents} consents, ${identities} linked identities, ${signIns} rows of sign-ins. ${ledBack} identities sign in to their own account again.`,
     )
   })
 }
@@ -168,21 +170,21 @@ async function authenticate(
 function printUnauthentic({ console }: Shell, unauthentic: UnauthenticRows): void {
   const { applications, consents, identities, signIns, digest } = unauthentic
   for (const one of applications)
-    console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; may ${listed(one.permissions)}; sends to ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; people of ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'needed' : 'not needed'}`)) // prettier-ignore
+    console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; permissions ${listed(one.permissions)}; redirect URIs ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; trusted issuers ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'required' : 'not required'}`)) // prettier-ignore
   for (const { clientId, permissions, people } of consents)
-    console.log(plain(`${people} people allowed ${clientId}: ${listed(permissions)}`))
+    console.log(plain(`${people} users allowed ${clientId}: ${listed(permissions)}`))
   for (const { identity, userId, isMoved } of identities)
-    console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although it has an account of its own' : ''}`) // prettier-ignore
-  for (const [kind, count] of Object.entries(signIns)) console.log(`${count} of kind ${plain(kind)}`)
+    console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although the identity has its own account' : ''}`) // prettier-ignore
+  for (const [kind, count] of Object.entries(signIns)) console.log(`${count} rows of kind ${plain(kind)}`)
   console.log(
-    `${identities.some(({ isMoved }) => isMoved) ? LED_BACK : ''}${applications.length} applications and ${identities.length} linked identities are not authentic. Look at each: where an application sends people, tokens leave, and an identity signs in. What is listed here is believed with:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
+    `${identities.some(({ isMoved }) => isMoved) ? LED_BACK : ''}${applications.length} applications and ${identities.length} linked identities have no valid seal. Check each redirect URI: access tokens are sent there. Check each identity: it signs in to the account. To accept this list:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
   )
 }
 
 const listed = (some: string[]): string => (some.length === 0 ? 'none' : some.join(' '))
 
 const LED_BACK =
-  'An identity with an account of its own was moved by someone else: what has an account of its own cannot be linked. It is led back to it, and the other account keeps its first identity.\n'
+  'An identity with its own account cannot be linked, so this link was forged. If you accept, the identity signs in to its own account again. The other account retains its first identity.\n'
 
 /** Escapes untrusted text from a table, so that it cannot move the cursor or change the writing direction. */
 const plain = (text: string): string =>
@@ -211,7 +213,7 @@ const madeAt = ({ iat }: PrivateKey): number => (typeof iat === 'number' ? iat :
 const isUnderWay = (keys: PrivateKey[]): boolean => keys.length > 2
 
 function assertUnderWay(keys: PrivateKey[]): void {
-  if (!isUnderWay(keys)) throw new Error('There is no second set of keys: start with auth-keys prepare.')
+  if (!isUnderWay(keys)) throw new Error('There is no second set of keys. Run auth-keys prepare first.')
 }
 
 /** Checks that `drop` removes what the rotation is meant to remove: the old keys, or with --prepared the new ones. */
@@ -220,10 +222,10 @@ function assertDroppable(keys: PrivateKey[], prepared: boolean): void {
   const [signing, others] = [signingOf(keys), othersOf(keys)].map((some) => Math.max(...some.map(madeAt)))
   if (!prepared && signing! < others!)
     throw new Error(
-      `The old keys still sign (${fingerprintOf(signingOf(keys))}), and drop would keep them. Nothing was changed: auth-keys switch comes first, and a restart of every server. To stay with the old ones: drop --prepared.`,
+      `The old keys still sign (${fingerprintOf(signingOf(keys))}). Nothing was changed. First run auth-keys switch and restart every server. To cancel the rotation, run auth-keys drop --prepared.`,
     )
   if (prepared && signing! >= others!)
     throw new Error(
-      'The new keys sign. Nothing was changed: auth-keys switch goes back, and a restart of every server.',
+      'The new keys sign. Nothing was changed. To return to the old keys, run auth-keys switch and restart every server.',
     )
 }

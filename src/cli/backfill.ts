@@ -34,9 +34,11 @@ async function fill({ console, env }: Shell, { app, chain }: Installation, stopp
         console.log(`block ${nextBlock - 1} of ${toBlock}, ${transfers} new transfers`),
     })
     if (became === 'elsewhere')
-      throw new Error(`Another process does it: chatelaine network show ${chain.name} says how far it is.`)
+      throw new Error(
+        `Another process is running this backfill. chatelaine network show ${chain.name} reports its progress.`,
+      )
     if (became === 'stopped') {
-      console.log('Stopped: the same command continues there, and so does a server with BACKFILL=on.')
+      console.log('Stopped. The same command, or a server with BACKFILL=on, continues from here.')
       throw new ExitCode(130)
     }
     if (became === 'nothing') break
@@ -46,6 +48,6 @@ async function fill({ console, env }: Shell, { app, chain }: Installation, stopp
     .select('blocked_by')
     .where('chain_id', '=', chain.chainId)
     .executeTakeFirst()
-  if (typeof work?.blocked_by === 'string') throw new Error(`Nothing was looked up: ${work.blocked_by}.`)
-  console.log('Done: every account has its past transfers.')
+  if (typeof work?.blocked_by === 'string') throw new Error(`Nothing was indexed: ${work.blocked_by}.`)
+  console.log('Done: the past transfers of every account are indexed.')
 }

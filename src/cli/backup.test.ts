@@ -113,10 +113,7 @@ test(
     // Each of the recipients opens it.
     const tried = await run(['drill', file, '--identity', at('identity')], {}, clean)
     assert.deepEqual([tried.code, tried.err], [0, ''])
-    assert.match(
-      tried.out,
-      /brings back everything that it names; nothing says that 1 of its addresses are the signer’s\.\n$/,
-    )
+    assert.match(tried.out, /restores everything that it lists; the signer does not attest 1 of its addresses\.\n$/)
     const restored = await run(['restore', file, '--identity', at('other'), '--files', at('restored')], {}, clean)
     assert.deepEqual([restored.code, restored.err], [0, ''])
     assert.match(restored.out, /^Restored: 1 accounts, /)
@@ -136,8 +133,11 @@ test(
     for (const [refused, pattern] of [
       [await again(file, '--identity', at('none'), '--without-files'), /identity file cannot be opened: --identity\. Nothing was restored\./], // prettier-ignore
       [await again(file, '--identity', at('open'), '--without-files'), /identity file is readable by every user/],
-      [await again(file, '--identity', at('secrets/providers.json'), '--without-files'), /must hold AGE-SECRET-KEY-1/],
-      [await again(file, '--identity', at('identity')), /--files FOLDER, or --without-files/],
+      [
+        await again(file, '--identity', at('secrets/providers.json'), '--without-files'),
+        /must contain a line AGE-SECRET-KEY-1/,
+      ],
+      [await again(file, '--identity', at('identity')), /Give --files FOLDER for the files, or --without-files/],
     ] as const) {
       assert.equal(refused.code, 1)
       assert.match(refused.err, pattern)
@@ -169,23 +169,23 @@ test(
     writeFileSync(at('backup/beside.age.json'), 'mine')
     const production = { NODE_ENV: 'production', ...(testCluster === null ? { DATABASE_URL: 'postgres://u:canary-mail@secret.example@127.0.0.1:1/x' } : {}) } // prettier-ignore
     const refusals: [Ended, RegExp][] = [
-      [await backup(at('kek/1.age')), /file of 32 bytes, as a master key \(KEK\) is, lies in the folder of --to: kek\. Keep them apart\. Nothing was written\./], // prettier-ignore
+      [await backup(at('kek/1.age')), /folder of --to has a file of 32 bytes, the size of a master key \(KEK\): kek\. Store them in separate places\. Nothing was written\./], // prettier-ignore
       [await backup(at('copy/1.age')), /file of 32 bytes/],
-      [await backup(at('above/1.age'), { SIGNER_KEK_FILE: at('above/below/kek') }), /master key \(KEK\) lies in the folder of --to/], // prettier-ignore
-      [await backup(at('above/1.age'), { SIGNER_KEK: `file:${at('above/below/kek')}` }), /master key \(KEK\) lies in/],
+      [await backup(at('above/1.age'), { SIGNER_KEK_FILE: at('above/below/kek') }), /master key \(KEK\) is in the folder of --to/], // prettier-ignore
+      [await backup(at('above/1.age'), { SIGNER_KEK: `file:${at('above/below/kek')}` }), /master key \(KEK\) is in/],
       [await backup(at('backup/1.age'), { AUTH_KEYS_FILE: at('keys32') }), /AUTH_KEYS_FILE names a file of 32 bytes/],
       [await backup(at('backup/1.age'), { AUTH_KEYS_FILE: at('none') }), /AUTH_KEYS_FILE cannot be read \(ENOENT\)/],
-      [await backup(at('backup/1.age'), { ...production, AUTH_KEYS_FILE: '' }), /AUTH_KEYS_FILE is missing: run this as the user who has it/], // prettier-ignore
-      [await backup(at('backup/there.age')), /there\.age exists already: a backup is never replaced/],
-      [await backup(at('backup/beside.age')), /beside\.age\.json exists already/],
+      [await backup(at('backup/1.age'), { ...production, AUTH_KEYS_FILE: '' }), /AUTH_KEYS_FILE is missing\. Run this as the server’s user/], // prettier-ignore
+      [await backup(at('backup/there.age')), /there\.age already exists\. A backup is never overwritten/],
+      [await backup(at('backup/beside.age')), /beside\.age\.json already exists/],
       [await backup(at('nowhere/1.age')), /folder of --to is missing/],
-      [await run(['backup', '--to', at('backup/1.age'), '--recipient', 'age1nonsense']), /A recipient is age1… and 58 characters/], // prettier-ignore
+      [await run(['backup', '--to', at('backup/1.age'), '--recipient', 'age1nonsense']), /A recipient must be age1… followed by 58 characters/], // prettier-ignore
       [await run(['backup', '--to', at('backup/1.age'), '--recipient', recipient], {}, { DATA_DIR: at('nothing') }), /There is no installation in /], // prettier-ignore
     ]
     if (testCluster === null) {
       refusals.push([await backup(at('data/1.age')), /--to must not be inside DATA_DIR/])
       const unlock = lockFolder(settings.DATA_DIR!)
-      refusals.push([await backup(at('backup/1.age')), /has the embedded database in DATA_DIR open: stop it first/])
+      refusals.push([await backup(at('backup/1.age')), /is using the embedded database in DATA_DIR\. Stop it first/])
       unlock()
     }
     for (const [{ code, err }, pattern] of refusals) {
@@ -198,6 +198,6 @@ test(
     // Where another user has the files, the database alone.
     const { code, out } = await backup(at('backup/1.age'), { AUTH_KEYS_FILE: at('none') }, '--without-files')
     assert.equal(code, 0)
-    assert.match(out, /Files of the server are not in it\./)
+    assert.match(out, /The backup does not include the server’s files\./)
   },
 )

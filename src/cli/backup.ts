@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { readIdentities, readRecipient } from '../backup/age.ts'
 import { readSome, type Environment } from '../config.ts'
 import { lockFolder } from '../folder-lock.ts'
@@ -29,7 +29,7 @@ export function addBackup(program: Command, shell: Shell, version: string): void
       'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
     )
     .requiredOption('--to <file>', 'file to create; FILE.json beside it describes its contents')
-    .requiredOption('--recipient <key>', 'age1…, who can open it; repeat for each', collect)
+    .requiredOption('--recipient <key>', 'age1… recipient that can open the file; repeat for each', collect)
     .option('--without-files', 'only the database')
     .action(({ to, recipient, withoutFiles }: { to: string; recipient: string[]; withoutFiles?: true }) =>
       told('Nothing was written.', () => backup(shell, { to, recipient, hasFiles: withoutFiles !== true, version })),
@@ -43,7 +43,7 @@ async function backup(
   const settings = readInstallationSettings(env)
   const place = placeOf(settings)
   if ('dir' in place && !existsSync(place.dir))
-    throw new BackupError(`There is no installation in ${settings.dataDir}: set DATA_DIR or DATABASE_URL.`)
+    throw new BackupError(`There is no installation in ${settings.dataDir}. Set DATA_DIR or DATABASE_URL.`)
   const recipients = recipient.map(readRecipient)
   assertTarget(to, { inside: 'dir' in place ? settings.dataDir : null, kekFiles: kekFiles(env, settings) })
   const files = hasFiles ? collectFiles(env, settings.dataDir) : []
@@ -54,15 +54,15 @@ async function backup(
   console.log(`${to}: ${record.bytes} bytes, ${record.rows.accounts} accounts, ${rows} rows, as of ${record.at}.`)
   console.log(
     files.length === 0
-      ? 'Files of the server are not in it.'
-      : `Files in it: ${record.files.join(', ')}. Who opens it can sign tokens.`,
+      ? 'The backup does not include the server’s files.'
+      : `Included files: ${record.files.join(', ')}. Anyone who can open the backup can sign tokens.`,
   )
   console.log(
-    'Now the signer’s side, as its user: chatelaine signer backup. A signer’s backup from before this one is too old for it.',
+    'Next, back up the signer as its user: chatelaine signer backup. An earlier signer backup does not match this one.',
   )
 }
 
-/** Adds `chatelaine restore`: restores into an empty database, PostgreSQL or embedded, from a backup of either. */
+/** Adds `chatelaine restore`: restores into an empty database, PostgreSQL or embedded, from a backup of any of them. */
 export function addRestore(program: Command, shell: Shell): void {
   program
     .command('restore')
@@ -84,7 +84,7 @@ async function restore(
   { identity, files, withoutFiles }: { identity: string[]; files?: string; withoutFiles?: true },
 ): Promise<void> {
   if ((files === undefined) === (withoutFiles === undefined))
-    throw new BackupError('Say where the files go with --files FOLDER, or --without-files.')
+    throw new BackupError('Give --files FOLDER for the files, or --without-files.')
   const settings = readInstallationSettings(env)
   const identities = identity.map(readIdentityText).flatMap(readIdentities)
   if (settings.databaseUrl === undefined) await makeFolder(settings.dataDir, 'DATA_DIR')
@@ -93,13 +93,11 @@ async function restore(
   )
   const all = Object.values(rows).reduce((sum, one) => sum + one, 0)
   console.log(`Restored: ${rows.accounts} accounts, ${all} rows, as of ${manifest.at}.`)
-  if (migrated.length > 0) console.log(`Brought up to date since version ${manifest.program}: ${migrated.join(', ')}.`)
+  if (migrated.length > 0) console.log(`Migrated from version ${manifest.program}: ${migrated.join(', ')}.`)
   if (files !== undefined) console.log(`In ${files}: ${restored.files.join(', ')}.`)
   if (manifest.head !== null)
-    console.log(`The signer’s log had ${manifest.head.size} records then. Restore the signer to no less: docs/operate/backup-restore.md`) // prettier-ignore
-  console.log(
-    'What was done since then is not in it. Do not start a server before the signer is restored, if it was lost too.',
-  )
+    console.log(`The signer’s log had ${manifest.head.size} records at that time. Restore a signer with at least as many: docs/operate/backup-restore.md`) // prettier-ignore
+  console.log('Later changes are missing. If the signer was lost as well, restore it before you start a server.')
 }
 
 /** Adds `chatelaine drill`. Its exit code is 1 if a restore would be incomplete. */
@@ -109,11 +107,14 @@ export function addDrill(program: Command, shell: Shell): void {
     .description('test a backup of `chatelaine backup` in a temporary database; changes no installation')
     .argument('<file>', 'file of `chatelaine backup`')
     .requiredOption(IDENTITY[0], IDENTITY[1], collect)
-    .option('--in <folder>', 'parent of the temporary folder, with space for the database', tmpdir())
+    .addOption(
+      new Option('--in <folder>', 'parent of the temporary folder, with space for the database').default(
+        tmpdir(),
+        'the system’s temporary folder',
+      ),
+    )
     .action(async (file: string, given: { identity: string[]; in: string }) => {
-      const comesBack = await told('This backup was not tried to its end.', () =>
-        inPrivate(() => drill(shell, file, given)),
-      )
+      const comesBack = await told('The restore test did not finish.', () => inPrivate(() => drill(shell, file, given)))
       if (!comesBack) throw new ExitCode(1)
     })
 }
@@ -134,14 +135,14 @@ async function drill(
   const found = await drillBackup({ file, identities, within, verifier }).finally(stopListening)
   for (const line of linesOf(found)) console.log(line)
   if (!isWhole(found, verifier)) {
-    console.log('This backup does NOT bring back everything that an installation needs.')
+    console.log('This backup does NOT restore everything that an installation needs.')
     return false
   }
   const unchecked = countUnchecked(found)
   console.log(
     unchecked === 0
-      ? 'This backup brings back everything that it names.'
-      : `This backup brings back everything that it names; nothing says that ${unchecked} of its addresses are the signer’s.`,
+      ? 'This backup restores everything that it lists.'
+      : `This backup restores everything that it lists; the signer does not attest ${unchecked} of its addresses.`,
   )
   return true
 }
@@ -151,16 +152,16 @@ function linesOf(found: SnapshotDrill): string[] {
   const all = Object.values(rows).reduce((sum, one) => sum + one, 0)
   return [
     ...found.false.slice(0, MAX_SHOWN).map((userId) => `not the signer’s address  ${userId}`),
-    ...withoutKey.slice(0, MAX_SHOWN).map((userId) => `no copy of its key  ${userId}`),
+    ...withoutKey.slice(0, MAX_SHOWN).map((userId) => `no copy of the key  ${userId}`),
     ...dangling.map(({ place, rows }) => `${place}: ${rows} rows refer to nothing`),
     `Backup as of ${manifest.at}, version ${manifest.program}: ${all} rows of ${manifest.tables.length} tables, ${files.length} files.`,
     attested === null
-      ? `${accounts} accounts; addresses were not checked: no key of the signer’s log is known.`
-      : `${attested} of ${accounts} addresses are attested by the signer; ${notAttested} are not, ${found.false.length} are false.`,
+      ? `${accounts} accounts; addresses were not checked, because the verifier key of the signer’s log is unknown.`
+      : `The signer attests ${attested} of ${accounts} addresses; ${notAttested} are not attested, ${found.false.length} are false.`,
     ...(withoutKey.length === 0
       ? []
       : [
-          `${withoutKey.length} accounts have no copy of their key here: those that the signer’s backup lacks too would be lost. Keys come within a minute of their account, or the log says wrapped_keys_not_copied.`,
+          `${withoutKey.length} accounts have no copy of their key in this backup. They are lost unless the signer’s backup has their keys. The server copies a key within a minute, or logs wrapped_keys_not_copied.`,
         ]),
     `Restored and checked in ${seconds.toFixed(1)} s.`,
   ]

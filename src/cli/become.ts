@@ -26,7 +26,7 @@ const fileOf = (program: string): string => fileURLToPath(new URL(program, impor
 /** Replaces this process by another program. @throws Error if the system does not support it */
 export async function replaceProcess({ file, flags, args }: Successor): Promise<never> {
   // Windows has no execve, and lacks the Unix sockets that the signer needs.
-  if (process.execve === undefined) throw new Error(`This system does not support that here: run node ${file}`)
+  if (process.execve === undefined) throw new Error(`This system cannot replace the process. Run node ${file} instead`)
   // NODE_OPTIONS were set for another program; they could load code or open a debugger.
   const { NODE_OPTIONS: _dropped, ...env } = process.env
   return process.execve(process.execPath, [process.execPath, ...flags, ...process.execArgv, file, ...args], env)

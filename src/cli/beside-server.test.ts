@@ -95,7 +95,7 @@ test('people are listed, found, shown and counted beside the server, with what t
   const all = (await json('account', 'list')) as { userId: string; address: string }[]
   const { code, out, err } = await run('account', 'list', '--limit', '1')
   assert.deepEqual([code, out.split('\n').length], [0, 3])
-  const [, cursor = ''] = /^There are more: --cursor (\S+)$/m.exec(err) ?? []
+  const [, cursor = ''] = /^For the next page: --cursor (\S+)$/m.exec(err) ?? []
   assert.deepEqual((await json('account', 'list', '--cursor', cursor))[0], all[1])
   const [alice] = await json('account', 'list', '--search', 'ALI')
   assert.deepEqual([alice.userId, alice.address, alice.identities[0].username], [here.alice.userId, here.alice.address, 'alice']) // prettier-ignore
@@ -105,7 +105,7 @@ test('people are listed, found, shown and counted beside the server, with what t
   const [sent] = await json('account', 'transactions', here.alice.userId, '--network', 'devnet')
   assert.deepEqual([sent.id, sent.to, sent.value], [body.id, here.bob.address, '1'])
   assert.equal((await run('account', 'show', 'DEV-nobody')).code, 1)
-  assert.match((await run('account', 'list', '--limit', '0')).err, /--limit is a number from 1 to 200/)
+  assert.match((await run('account', 'list', '--limit', '0')).err, /--limit must be 1 to 200/)
 })
 
 test('a token of anybody is had without a browser, from the server that runs', async () => {
@@ -140,9 +140,14 @@ test('a token of anybody is had without a browser, from the server that runs', a
 test('what cannot be done while it runs is said plainly', { skip: testCluster !== null }, async () => {
   const { code, err } = await command(settings, ['network', 'remove', 'devnet'])
   assert.equal(code, 1)
-  assert.match(err, new RegExp(`Process ${process.pid} is using DATA_DIR .* Stop it, run this again, and restart it`))
+  assert.match(
+    err,
+    new RegExp(
+      `Process ${process.pid} is using DATA_DIR .* Stop it, run this command again, and start the process again`,
+    ),
+  )
   await rm(join(here.dataDir, 'operator-token'))
-  assert.match((await command(settings, ['app', 'list'])).err, /cannot be reached/)
+  assert.match((await command(settings, ['app', 'list'])).err, /does not respond/)
   await writeFile(join(here.dataDir, 'operator-token'), 'another-token-that-is-long-enough-to-be-one\n')
   assert.match((await command(settings, ['app', 'list'])).err, /not an operator token/)
 })

@@ -9,17 +9,17 @@ export function database({ env, console }: Shell): Command {
   command
     .command('roles')
     .description(
-      'migrate the tables and give two existing roles only the rights that each program needs; run it as the owner of the tables, after every upgrade',
+      'migrate the tables, and give two existing roles only the rights that they need. Run it as the owner of the tables, after every upgrade',
     )
     .requiredOption('--auth <role>', 'role of `chatelaine auth run` and of the commands for accounts and applications')
     .requiredOption('--api <role>', 'role of the API and of the commands about networks, blocks and transactions')
     .action(async (roles: { auth: string; api: string }) => {
       const settings = readInstallationSettings(env)
       if (settings.databaseUrl === undefined)
-        throw new Error('DATABASE_URL is missing: the embedded database has one user, and lets one process in.')
-      if (roles.auth === roles.api) throw new Error('The two programs need two roles.')
+        throw new Error('DATABASE_URL is missing: the embedded database has no roles.')
+      if (roles.auth === roles.api) throw new Error('--auth and --api must be two different roles.')
       await withDatabase({ ...settings, isApart: false }, (db) => grantRoles(db, roles))
-      console.log(`${roles.auth} and ${roles.api} may do what they need.`)
+      console.log(`${roles.auth} and ${roles.api} have the rights that they need.`)
     })
   return command
 }

@@ -26,7 +26,7 @@ export function readInstallationSettings(env: Environment): InstallationSettings
   ])
   // Without it, the command would silently use another database than the server.
   if (env.NODE_ENV === 'production' && DATABASE_URL === undefined)
-    throw new Error('DATABASE_URL is missing: in production the commands need the database of the server.')
+    throw new Error('DATABASE_URL is missing: in production, commands use the database of the server.')
   return {
     dataDir: DATA_DIR,
     databaseUrl: DATABASE_URL,
@@ -73,7 +73,7 @@ export async function withDatabase<T>(settings: InstallationSettings, work: (db:
   const dir = join(settings.dataDir, 'db')
   if (!existsSync(dir))
     throw new Error(
-      `There is no installation in ${settings.dataDir}: start the server once, or set DATA_DIR or DATABASE_URL.`,
+      `There is no installation in ${settings.dataDir}. Start the server once, or set DATA_DIR or DATABASE_URL.`,
     )
   const unlock = lockFolder(settings.dataDir)
   try {

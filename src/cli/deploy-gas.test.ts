@@ -52,7 +52,7 @@ test('the contracts are deployed once, with a sponsor, and the second time nothi
   assert.equal(await node.rpc('eth_getCode', delegate, 'latest'), delegateCode)
   const again = await run(['--sponsor', sponsor.hex])
   assert.equal(again.code, 0, again.err)
-  assert.match(again.out, /^local has all of it already\./)
+  assert.match(again.out, /^All contracts exist on local\./)
   for (const { out, err } of [first, again]) assert.ok(!`${out}${err}`.includes(operator.key.toString('hex')))
 })
 
@@ -75,7 +75,7 @@ test('a key that others can read, or that is none, is refused without a word of 
   await chmod(file, 0o600)
   const { code, err } = await run([])
   assert.equal(code, 1)
-  assert.match(err, /is no private key/)
+  assert.match(err, /is not a private key/)
   assert.doesNotMatch(err, /not a key at all/)
   await writeFile(file, `${operator.key.toString('hex')}`)
 })

@@ -49,7 +49,7 @@ async function run(shell: Shell, name: string, given: DeployOptions): Promise<vo
   await withInstallation(shell, name, async ({ chain: { chainId, rpc } }) => {
     if (given.acceptUnaudited !== true && !DEVELOPMENT_CHAIN_IDS.includes(chainId))
       throw new Error(
-        `The contracts are not audited, and ${name} is no development network: give --accept-unaudited if that is what you want.`,
+        `The contracts are not audited, and ${name} is not a development network. To deploy them anyway, add --accept-unaudited.`,
       )
     const ask = <T>(method: string, params: unknown[]): Promise<T> => rpc.call<T>(method, params, { alone: true })
     const asked = { chainId, key, name: delegate, sponsors, ask, pause: () => systemClock.sleep(PAUSE_MS) }
@@ -76,8 +76,8 @@ function describe(done: {
   sent: Hex[]
 }): string {
   const { name, dispatcher, delegate, space, sponsors, sent } = done
-  const said = sent.length === 0 ? `${name} has all of it already.` : `Deployed on ${name}.`
-  return `${said} The code is the committed one, and an operation was rehearsed.\n\n${facts([
+  const said = sent.length === 0 ? `All contracts exist on ${name}.` : `Deployed on ${name}.`
+  return `${said} The deployed code matches the repository, and a simulated operation succeeded.\n\n${facts([
     ['Dispatcher', dispatcher],
     ['Delegate', delegate],
     ['Space', space],
@@ -89,10 +89,10 @@ function describe(done: {
 /** Reads a private key. @throws Error  if others can read the file, or it is not a key; never with its contents */
 async function readKey(file: string): Promise<Buffer> {
   const others = whoElseReads(await stat(file))
-  if (others !== null) throw new Error(`The key in ${file} can be read by ${others}: chmod 600.`)
+  if (others !== null) throw new Error(`The key in ${file} can be read by ${others}. Run chmod 600 on it.`)
   const digits = (await readFile(file, 'utf8')).trim().replace(/^0x/, '')
   const key = Buffer.from(/^[0-9a-fA-F]{64}$/.test(digits) ? digits : '', 'hex')
   if (key.length !== 32 || !openCurve().isScalar(key))
-    throw new Error(`${file} is no private key: expected 64 hexadecimal digits.`)
+    throw new Error(`${file} is not a private key: expected 64 hexadecimal digits.`)
   return key
 }

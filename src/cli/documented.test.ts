@@ -5,7 +5,9 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { idleShell } from '../../test/kit/command.ts'
+import { configKeys } from '../config.ts'
 import { openWholeProgram } from './program.ts'
+import { configurationReference } from './reference.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -44,4 +46,19 @@ test('every command that a document names is there, with each of its options', a
     }
   assert.ok(calls > 60, `${calls} calls`)
   assert.deepEqual(wrong, [])
+})
+
+test('each setting is in one group of the reference, and the first has the settings of docs/operate/deploy.md', () => {
+  const page = configurationReference()
+  const shown = [...page.matchAll(/^\| <a id="(\w+)">/gm)].map(([, name]) => name!)
+  assert.deepEqual(shown.toSorted(), Object.keys(configKeys).toSorted())
+  for (const group of page.split(/^## /m).slice(1)) assert.match(group, /^\| <a id="/m)
+
+  const deploy = readFileSync(join(ROOT, 'docs/operate/deploy.md'), 'utf8')
+  const files = [...deploy.matchAll(/^cat > \w+\.env <<'END'\n([\s\S]*?)^END$/gm)].map(([, lines]) => lines!)
+  const set = files.flatMap((lines) => [...lines.matchAll(/^([A-Z_]+)=/gm)].map(([, name]) => name!))
+  const first = shown.filter((name) => configKeys[name as keyof typeof configKeys].group === 'first')
+  assert.deepEqual(first.toSorted(), [...new Set(set)].toSorted())
+  const required = Object.entries(configKeys).filter(([, { productionRequired }]) => productionRequired)
+  for (const [name] of required) assert.ok(first.includes(name), `${name} is required and not among the first`)
 })

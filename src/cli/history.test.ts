@@ -84,7 +84,10 @@ suite(
       await finalNow(10)
       const filled = await run('backfill')
       assert.equal(filled.code, 0, filled.err)
-      assert.equal(filled.out, 'block 10 of 10, 10 new transfers\nDone: every account has its past transfers.\n')
+      assert.equal(
+        filled.out,
+        'block 10 of 10, 10 new transfers\nDone: the past transfers of every account are indexed.\n',
+      )
       await finalNow(7)
       const after = await audit('--rpc', node.url)
       assert.deepEqual([after.code, after.out], [0, '8 blocks, 7 transfers, 0 differences\n'], after.err)
@@ -105,7 +108,7 @@ suite(
         [['audit', '--from', '0', '--to', '8'], /end at 7/],
         [
           ['audit', '--from', '0', '--to', '7', '--network', 'mars'],
-          /no network mars with nodes; known networks: devnet/,
+          /No network mars has nodes in these settings; known networks: devnet/,
         ],
         [['audit', '--from', 'x', '--to', '8'], /decimal digits/],
       ] as const) {
@@ -119,12 +122,12 @@ suite(
       const stored = { ...settings, NODE_ENV: 'production', NETWORKS_FILE: file, NETWORK_NAME: 'another' }
       const none = await command(stored, ['audit', '--from', '0', '--to', '7'])
       assert.deepEqual([none.code, none.out], [1, ''])
-      assert.match(none.err, /No network has nodes here/)
+      assert.match(none.err, /No network has nodes in these settings/)
       await writeNodes(file, { devnet: [node.url] })
       const once = await command(stored, ['audit', '--from', '0', '--to', '7'])
       assert.deepEqual([once.code, once.out], [0, '8 blocks, 7 transfers, 0 differences\n'], once.err)
       const again = await command(stored, ['backfill'])
-      assert.deepEqual([again.code, again.out], [0, 'Done: every account has its past transfers.\n'])
+      assert.deepEqual([again.code, again.out], [0, 'Done: the past transfers of every account are indexed.\n'])
 
       // Two networks: the one that is meant has to be said, and the other one's chain is not mistaken for it.
       const other = await openSilentNode({ chainId: 5 })
@@ -132,7 +135,7 @@ suite(
       await bindNetwork(db, { ...DEVNET, chainId: 5, name: 'other', genesisHash: GENESIS }, { mayBegin: false })
       await writeNodes(file, { devnet: [node.url], other: [other.url] })
       const which = await command(stored, ['audit', '--from', '0', '--to', '7'])
-      assert.deepEqual([which.code, which.err], [1, 'Choose the network: --network, one of devnet, other.\n'])
+      assert.deepEqual([which.code, which.err], [1, 'Give --network, one of devnet, other.\n'])
       assert.equal((await command(stored, ['audit', '--network', 'devnet', '--from', '0', '--to', '7'])).code, 0)
       const never = await command(stored, ['backfill', '--network', 'other'])
       assert.match(never.err, /no block of this network was followed yet/)

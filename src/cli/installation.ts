@@ -15,7 +15,7 @@ import { readInstallationSettings, withDatabase } from './database.ts'
 import { systemClock } from '../clock.ts'
 import { logTo, type Shell } from './shell.ts'
 
-/** What a command uses of the program: database, log and one network, without server, signer and follower. */
+/** Parts of the program that a command uses: database, log and one network, without server, signer and follower. */
 export type Installation = { app: Pick<App, 'clock' | 'db' | 'telemetry'>; chain: Chain }
 
 export const NETWORK_OPTION = ['--network <name>', 'network; required if there are several'] as const
@@ -77,10 +77,10 @@ function choose(networks: NetworkToOpen[], name: string | undefined): NetworkToO
   const names = networks.map((network) => network.name).join(', ')
   if (networks.length === 0)
     throw new Error(
-      'No network has nodes here: set RPC_URL, or NETWORKS_FILE as for the server. The embedded chain runs inside the server.',
+      'No network has nodes in these settings. Set RPC_URL or NETWORKS_FILE as for the server. The embedded chain is available only inside the server.',
     )
   const [first, ...others] = name === undefined ? networks : networks.filter((network) => network.name === name)
-  if (first === undefined) throw new Error(`There is no network ${name} with nodes; known networks: ${names}.`)
-  if (others.length > 0) throw new Error(`Choose the network: --network, one of ${names}.`)
+  if (first === undefined) throw new Error(`No network ${name} has nodes in these settings; known networks: ${names}.`)
+  if (others.length > 0) throw new Error(`Give --network, one of ${names}.`)
   return first
 }

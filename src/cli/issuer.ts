@@ -14,21 +14,17 @@ const secondsOf = (text: string): number => wholeIn(text) ?? Number.NaN
 const ways: Ways<Required<Omit<IssuerDraft, 'issuer' | 'audience'>>> = {
   jwksUri: ['--jwks-uri <uri>', 'JWKS URL; found by discovery if omitted'],
   algorithms: ['--algorithm <name>', 'default RS256 and ES256; repeat for several', collect],
-  subjectClaim: ['--subject-claim <name>', 'claim with the immutable id of a person, default sub'],
+  subjectClaim: ['--subject-claim <name>', 'claim with the immutable id of the user, default sub'],
   usernameClaims: [
     '--username-claim <name>',
     'claim with the display name; repeat for several, the first present is used',
     collect,
   ],
   pictureClaim: ['--picture-claim <name>', 'claim with the picture, default picture'],
-  maxAgeSeconds: ['--max-age <seconds>', 'how long ago a token may have been issued, default 3600', secondsOf],
+  maxAgeSeconds: ['--max-age <seconds>', 'maximum age of a token since it was issued, default 3600', secondsOf],
   isReusable: ['--reusable', 'one token may be exchanged more than once', true],
-  allowsPrivate: ['--private', 'the issuer may be in your own network', true],
-  isShared: [
-    '--shared',
-    'the provider name belongs to another application, and both share its people and their accounts',
-    true,
-  ],
+  allowsPrivate: ['--private', 'the issuer may be in a private network', true],
+  isShared: ['--shared', 'share the provider name of another application, with its users and their accounts', true],
 }
 
 type IssuerOptions = JsonOption & Pick<TrustedIssuer, 'provider' | 'issuer' | 'audience'>
@@ -43,13 +39,13 @@ export function addIssuerCommands(command: Command, shell: Shell): void {
     )
     .requiredOption('--provider <name>', 'APP_…: permanent prefix of its users’ ids')
     .requiredOption('--issuer <uri>', 'the tokens’ iss claim, exactly')
-    .requiredOption('--audience <text>', 'the aud claim they must have')
+    .requiredOption('--audience <text>', 'the tokens’ aud claim')
   addWays(trusting, ways)
     .option(...json)
     .action(inShell(shell, trust))
   command
     .command('distrust-issuer <client-id> <provider>')
-    .description('end the trust; the provider name stays reserved for it')
+    .description('remove a trusted issuer; its provider name remains reserved for the application')
     .option(...json)
     .action(inShell(shell, distrust))
 }
@@ -62,12 +58,12 @@ async function trust(shell: Shell, clientId: string, given: IssuerOptions): Prom
   const draft: IssuerDraft = { issuer: given.issuer, audience: given.audience, ...said(ways, given) }
   const application = await withRegistry(shell.env, (registry) => registry.trustIssuer(clientId, given.provider, draft))
   const trusted = application.issuers.find(({ provider }) => provider === given.provider)!
-  print(shell, given, application, `${clientId} exchanges tokens of this issuer.\n\n${describe(trusted)}`)
+  print(shell, given, application, `${clientId} can exchange tokens of this issuer.\n\n${describe(trusted)}`)
 }
 
 async function distrust(shell: Shell, clientId: string, provider: string, given: JsonOption): Promise<void> {
   const application = await withRegistry(shell.env, (registry) => registry.distrustIssuer(clientId, provider))
-  print(shell, given, application, `${clientId} no longer exchanges tokens of ${provider}.`)
+  print(shell, given, application, `${clientId} can no longer exchange tokens of ${provider}.`)
 }
 
 const describe = (trusted: TrustedIssuer): string =>

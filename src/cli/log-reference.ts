@@ -43,7 +43,7 @@ export function eventsReference(): string {
 # Log events
 
 Both programs write JSON lines to standard error. \`msg\` is the event, \`level\` is 20 (debug), 30 (info), 40 (warn) or 50 (error),
-\`program\` the program. An event at the level error needs someone; one at warn is worth a look. No line has a token, a key, a
+\`program\` the program. At level error, someone must act. At level warn, review the event. No line has a token, a key, a
 request body or a connection string.
 
 | event | level | written by | meaning |
@@ -65,7 +65,7 @@ export async function metricsReference(): Promise<string> {
   return `<!-- Written by \`npm run docs\` from src/telemetry.ts. -->
 # Metrics
 
-\`GET /metrics\` on \`OPS_LISTEN\`, in the format of Prometheus; the signer has none. Labels are bounded: no person, address or hash is one.
+\`GET /metrics\` on \`OPS_LISTEN\`, in the format of Prometheus; the signer has none. Labels are bounded: they never contain a user, address or hash.
 
 | metric | type | labels | meaning |
 |---|---|---|---|

@@ -35,10 +35,7 @@ export const factWays: Ways<SaidFacts & Pages> = {
     orDefault((text) => text as Verification),
   ],
   feeCapGwei: ['--fee-cap-gwei <gwei>', 'maximum fee per gas; `default`: FEE_CAP_GWEI', orDefault(readCount)],
-  gas: [
-    '--gas <who>',
-    'who pays for gas: `self` (users), `topup` or `sponsor` (sponsors): docs/operate/gas/overview.md',
-  ],
+  gas: ['--gas <who>', 'payer of gas: `self` (users), `topup` or `sponsor` (sponsors): docs/operate/gas/overview.md'],
   topUpContracts: [
     '--topup-contract <address>',
     'with `sponsor`: contract that accounts call themselves after a top-up; repeat for several; replaces the list; `none` clears it',

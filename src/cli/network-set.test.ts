@@ -23,11 +23,11 @@ test('of a network that is there what is named is changed and nothing else, and 
   assert.deepEqual([gas.code, gas.err], [0, ''])
   assert.match(gas.out, /after its next start: feeCapGwei, gas\.[^]*^  Gas +topup/m)
   const capped = await set('--sponsor-per-day', '1000', '--sponsor-low', '5')
-  assert.match(capped.out, /holds in every process from now on/)
+  assert.match(capped.out, /All processes apply it immediately/)
   assert.match(capped.out, /^  Sponsors spent +0 wei in 24 hours of 1000$/m)
   assert.match(capped.out, /^  Sponsor is low +below 5 wei$/m)
   const past = await set('--backfill-from', '4800000')
-  assert.match(past.out, /holds in every process from now on[^]*^  Past looked up +from block 4800000 on$/m)
+  assert.match(past.out, /All processes apply it immediately[^]*^  Backfill from +block 4800000$/m)
   assert.deepEqual(await show(), { ...before, gas: 'topup', feeCapGwei: 40, sponsorPerDay: '1000', sponsorLow: '5', backfillFrom: 4_800_000 }) // prettier-ignore
   const undone = ['gas', 'fee-cap-gwei', 'sponsor-per-day', 'sponsor-low', 'backfill-from'].flatMap((name) => [`--${name}`, name === 'gas' ? 'self' : 'default']) // prettier-ignore
   assert.equal((await set(...undone)).code, 0)
@@ -40,11 +40,11 @@ test('of a network that is there what is named is changed and nothing else, and 
 
 test('contracts whose writes accounts send themselves are replaced as a whole, named once each, until `none`', async () => {
   const named = await set('--topup-contract', PROBE, '--topup-contract', OTHER, '--topup-contract', PROBE)
-  assert.match(named.out, /after its next start: topUpContracts\.[^]*^  Sent by accounts .*\n +0x5fbd/m)
+  assert.match(named.out, /after its next start: topUpContracts\.[^]*^  Called directly .*\n +0x5fbd/m)
   assert.deepEqual((await show()).topUpContracts, [PROBE.toLowerCase(), OTHER.toLowerCase()])
   assert.equal((await set('--topup-contract', OTHER)).code, 0)
   assert.deepEqual((await show()).topUpContracts, [OTHER.toLowerCase()])
-  assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Sent by accounts/)
+  assert.doesNotMatch((await set('--topup-contract', 'none')).out, /Called directly/)
   assert.deepEqual((await show()).topUpContracts, [])
 })
 
@@ -67,7 +67,7 @@ test('what a network cannot be is refused, all of it at once, and nothing is cha
     [['--gas', 'sponsor'], /must be tested with the nodes first/],
     [['--fee-cap-gwei', 'many', '--backfill-from', '1e6'], /whole number: feeCapGwei, backfillFrom/],
     [['--backfill-from', '-1'], /whole number: backfillFrom/],
-    [[], /Name what is to change/],
+    [[], /Give at least one option to change/],
     [['--rpc-url', 'http://127.0.0.1:9'], /unknown option/],
     [['--chain-id', '5'], /unknown option/],
     [['--decimals', '6'], /unknown option/],
@@ -77,6 +77,6 @@ test('what a network cannot be is refused, all of it at once, and nothing is cha
     assert.match(err, why)
   }
   assert.match((await here.run('network', 'set', 'mars', '--gas', 'topup')).err, /No network has the name mars/)
-  assert.match((await here.run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the settings.*NETWORK_GAS/)
+  assert.match((await here.run('network', 'set', 'devnet', '--gas', 'topup')).err, /of the server’s settings/)
   assert.deepEqual(await show(), before)
 })

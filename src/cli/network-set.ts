@@ -57,8 +57,8 @@ async function set(
   const later = changed.filter((field) => !AT_ONCE.has(field))
   const when =
     later.length === 0
-      ? 'Stored; it holds in every process from now on.'
-      : `Stored; a running server goes by it after its next start: ${later.join(', ')}.`
+      ? 'Stored. All processes apply it immediately.'
+      : `Stored. A running server applies this after its next start: ${later.join(', ')}.`
   print(shell, given, network, `${when}\n\n${text}`)
 }
 
@@ -69,14 +69,14 @@ async function set(
 export function refuseOfSettings(env: Environment, name: string): void {
   const { NETWORK_NAME } = readSome(env, ['NETWORK_NAME'])
   if (name === NETWORK_NAME)
-    throw new Error(`${name} is the network of the settings (NETWORK_NAME): change NETWORK_GAS and the other NETWORK_… of the server, or choose another name.`) // prettier-ignore
+    throw new Error(`${name} is the network of the server’s settings (NETWORK_NAME). Change its NETWORK_… settings, or choose another name.`) // prettier-ignore
 }
 
 /** Returns the given changes. @throws Error  if there are none */
 function changesOf(given: JsonOption, { explorer }: Pick<ListedNetwork, 'explorer'>): NetworkChanges {
   const changes = saidFacts(given, explorer)
   const named = Object.entries(changes)
-  if (named.length === 0) throw new Error('Name what is to change, such as --gas topup.')
+  if (named.length === 0) throw new Error('Give at least one option to change, such as --gas topup.')
   const wrong = named.filter(([, value]) => Number.isNaN(value)).map(([field]) => field)
   if (wrong.length > 0) throw new Error(`Expected a whole number: ${wrong.join(', ')}.`)
   return changes

@@ -3,7 +3,7 @@ import type { KnownNetwork } from './registry.ts'
 
 export type DescribedNetwork = KnownNetwork & { nodes: number }
 
-/** Formats a network for people, one fact per line. */
+/** Formats a network as text, one fact per line. */
 export function describe(one: DescribedNetwork): string {
   return facts([
     ['Name', one.name],
@@ -14,14 +14,14 @@ export function describe(one: DescribedNetwork): string {
     ['Block verification', one.blockVerification ?? 'from the settings'],
     ['Fee cap', one.feeCapGwei === null ? 'from the settings' : `${one.feeCapGwei} gwei per gas`],
     ['Gas', gasOf(one)],
-    ['Sent by accounts', one.topUpContracts.length === 0 ? null : topUpsOf(one)],
+    ['Called directly', one.topUpContracts.length === 0 ? null : topUpsOf(one)],
     ['Sponsors spent', one.gas === 'self' ? null : spentOf(one)],
     ['Sponsor is low', one.gas === 'self' ? null : lowOf(one)],
     ['Owed delegations', one.owedDelegations === 0 ? null : owedOf(one)],
     ['Nodes', nodesOf(one)],
     ['Blocks are read from', one.readFrom ?? '-'],
     ['Native currency', nativeOf(one)],
-    ['Past looked up', one.backfillFrom === null ? 'from the settings' : `from block ${one.backfillFrom} on`],
+    ['Backfill from', one.backfillFrom === null ? 'from the settings' : `block ${one.backfillFrom}`],
     ['Past transfers', backfillOf(one)],
     ['Applications', String(one.applications)],
     ['Served', one.isServed === undefined ? null : servedOf(one)],
@@ -32,41 +32,39 @@ function nativeOf({ native }: DescribedNetwork): string {
   if (native === null) return 'not in the history'
   const { fromBlock, internalFromBlock, toBlock } = native
   const internal =
-    internalFromBlock === null
-      ? 'internal transfers are not known'
-      : `internal transfers from block ${internalFromBlock} on`
+    internalFromBlock === null ? 'without internal transfers' : `internal transfers since block ${internalFromBlock}`
   return `from block ${fromBlock} to ${toBlock}; ${internal}`
 }
 
 function gasOf({ gas, delegate, sponsors, name }: DescribedNetwork): string {
-  if (gas === 'self') return 'self: people pay'
+  if (gas === 'self') return 'self: users pay for gas'
   const text =
     gas === 'topup'
-      ? 'topup: a sponsor sends people what their write needs'
-      : `sponsor: a sponsor sends what people sign${delegate === 'calibur' ? ', accounts delegate to Calibur' : ''}`
+      ? 'topup: a sponsor sends users the gas that they need'
+      : `sponsor: a sponsor submits signed operations and pays for gas${delegate === 'calibur' ? '; accounts delegate to Calibur' : ''}`
   return sponsors === 0
-    ? `${text}; it has none: chatelaine sponsor create NAME --network ${name}`
+    ? `${text}. It has no sponsor. Create one: chatelaine sponsor create NAME --network ${name}`
     : `${text}; sponsors: ${sponsors}`
 }
 
 const topUpsOf = ({ gas, topUpContracts }: DescribedNetwork): string[] => [
-  gas === 'sponsor' ? 'topped up, writes to these addresses:' : 'once the gas is `sponsor`, writes to these addresses:',
+  gas === 'sponsor' ? 'with a top-up, these contracts:' : 'once gas mode is `sponsor`, these contracts:',
   ...topUpContracts,
 ]
 
 const spentOf = ({ sponsorPerDay, sponsorSpent }: DescribedNetwork): string =>
-  `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? ', as much as applications may' : ` of ${sponsorPerDay}`}`
+  `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? '; no limit beyond the application budgets' : ` of ${sponsorPerDay}`}`
 
 const lowOf = ({ sponsorLow }: DescribedNetwork): string =>
-  sponsorLow === null ? 'below what a hundred top-ups cost' : `below ${sponsorLow} wei`
+  sponsorLow === null ? 'below the cost of a hundred top-ups' : `below ${sponsorLow} wei`
 
 const owedOf = ({ owedDelegations }: DescribedNetwork): string =>
   owedDelegations === null
-    ? 'not known: the role of this database may not look, chatelaine database roles'
-    : `${owedDelegations} accounts: their next write needs a sponsor, its space and a budget`
+    ? 'unknown: the database role lacks a right. Run chatelaine database roles'
+    : `${owedDelegations} accounts; their next write needs a sponsor, its space and a budget`
 
 function backfillOf({ backfill, backfillProgress }: DescribedNetwork): string[] {
-  if (backfillProgress === null && backfill === null) return ['nothing was counted yet']
+  if (backfillProgress === null && backfill === null) return ['not counted yet']
   return [
     ...(backfillProgress === null ? [] : progressOf(backfillProgress)),
     ...(backfill === null ? [] : [groupOf(backfill, { isTold: (backfillProgress?.waiting ?? 0) > 0 })]),
@@ -81,10 +79,10 @@ function progressOf({
   doneAt,
   waitsFor,
 }: NonNullable<KnownNetwork['backfillProgress']>): string[] {
-  const counts = `${waiting} accounts wait, ${covered} have theirs; counted ${countedAt}`
+  const counts = `${waiting} accounts waiting, ${covered} complete; counted at ${countedAt}`
   if (waiting === 0) return [counts]
   const rate = blocksPerSecond === null ? 'rate unknown' : `${blocksPerSecond.toPrecision(3)} blocks a second`
-  return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `waits: ${waitsFor}`]
+  return [counts, waitsFor === null ? `${rate}; done ${doneAt ?? 'at an unknown time'}` : `paused: ${waitsFor}`]
 }
 
 /** @param isTold  the reason for waiting is shown already */

@@ -36,7 +36,7 @@ test('a network is added from a preset, its node asked, and the node’s address
   const list = await here.run('network', 'list')
   const { out } = await here.run('network', 'show', 'sepolia')
   assert.match(out, /^ +Blocks are read from +-$/m)
-  assert.match(out, /^ +Past looked up +from the settings\n +Past transfers +nothing was counted yet$/m)
+  assert.match(out, /^ +Backfill from +from the settings\n +Past transfers +not counted yet$/m)
   for (const text of [JSON.stringify(shown), list.out, added.out, out]) assert.doesNotMatch(text, /key-of-the-node/)
   assert.match(
     list.out,
@@ -54,8 +54,8 @@ test('a network by hand names everything that is missing at once, and a node of 
   const taken = await add('mine', ...byHand, '--chain-id', '11155111')
   assert.match(taken.err, /known to this database as sepolia/)
   const silent = await add('base', '--rpc-url', 'http://127.0.0.1:9/secret-key')
-  assert.deepEqual([silent.code, silent.err], [1, 'No node responds: check the URL and its key.\n'])
-  assert.match((await add('devnet', '--rpc-url', node.url)).err, /of the settings/)
+  assert.deepEqual([silent.code, silent.err], [1, 'No node responds. Check the URL and the API key in it.\n'])
+  assert.match((await add('devnet', '--rpc-url', node.url)).err, /of the server’s settings/)
   const listed = (await here.json('network', 'list')) as { name: string }[]
   assert.deepEqual(
     listed.map(({ name }) => name),
@@ -96,7 +96,7 @@ test('a network says who pays for gas: itself until it is said, a sponsor refuse
   for (const [words, sentence] of [
     [['sponsor'], /needs a gas space/],
     [['sponsor', '--gas-space', space], /--accept-unaudited/],
-    [['sponsor', '--gas-space', space, '--accept-unaudited'], /Sponsors cannot send for people on this network/],
+    [['sponsor', '--gas-space', space, '--accept-unaudited'], /Sponsors cannot submit operations on this network/],
     [['free', '--gas-space', '0x1', '--delegate', 'other'], /must be `self`, `topup` or `sponsor`[^]*delegate must be `chatelaine` or `calibur`[^]*must be the address/], // prettier-ignore
   ] as const) {
     const { code, err } = await add('sepolia', '--gas', ...words)
@@ -107,7 +107,7 @@ test('a network says who pays for gas: itself until it is said, a sponsor refuse
   assert.equal((await add('sepolia', '--finality', '14')).code, 0)
   assert.match(
     (await here.run('network', 'show', 'sepolia')).out,
-    /^  Gas +topup: .*it has none: chatelaine sponsor create NAME --network sepolia$/m,
+    /^  Gas +topup: .*It has no sponsor\. Create one: chatelaine sponsor create NAME --network sepolia$/m,
   )
   assert.match((await here.run('network', 'list')).out, /^NAME +.*GAS.*\nsepolia +.* topup /m)
   assert.equal((await add('sepolia', '--gas', 'self', '--delegate', 'calibur')).code, 0)
@@ -130,6 +130,9 @@ test('a network that no application is bound to is removed, with its nodes', asy
   const other = await openSilentNode({ chainId: 1 })
   assert.equal((await add('ethereum', '--rpc-url', other.url)).code, 0)
   await other.close()
-  assert.match((await here.run('network', 'remove', 'ethereum')).out, /^Removed ethereum; a running server serves it/)
+  assert.match(
+    (await here.run('network', 'remove', 'ethereum')).out,
+    /^Removed ethereum\. A running server serves the network/,
+  )
   assert.deepEqual(Object.keys(JSON.parse(await readFile(join(here.folder, 'networks.json'), 'utf8')) as object), ['sepolia']) // prettier-ignore
 })

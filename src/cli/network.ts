@@ -33,12 +33,12 @@ type NetworkOptions = JsonOption & { rpcUrl?: string[]; chainId?: string; accept
 const waysOfAdd: Ways<Pick<StoredFacts, 'gasSpace' | 'delegate'>> = {
   gasSpace: [
     '--gas-space <address>',
-    'where gas is `sponsor`: the address of the key that `network deploy-gas` was given',
+    'with `--gas sponsor`: space address that `network deploy-gas` printed',
     (text) => text as Hex,
   ],
   delegate: [
     '--delegate <name>',
-    'where gas is `sponsor`: what code accounts delegate to, `chatelaine`, which is not audited, or `calibur`, which is; default chatelaine',
+    'with `--gas sponsor`: code that accounts delegate to, `chatelaine` (not audited) or `calibur` (audited); default chatelaine',
   ],
 }
 
@@ -57,7 +57,7 @@ export function network(shell: Shell): Command {
     .option('--chain-id <id>', 'manual: chain id the nodes must report')
   addWays(adding, waysOfAdd).option(
     '--accept-unaudited',
-    'the contracts of sponsored gas are not audited: docs/reference/gas-contracts.md',
+    'accept that the sponsored-gas contracts are not audited: docs/reference/gas-contracts.md',
   )
   addWays(adding, factWays)
     .option(...json)
@@ -80,7 +80,7 @@ export function network(shell: Shell): Command {
     .action(inShell(shell, show))
   command
     .command('remove <name>')
-    .description('remove a network; refused while applications are bound to it')
+    .description('remove a network that no application is bound to')
     .option(...json)
     .action(inShell(shell, remove))
   addRewind(command, shell)
@@ -104,11 +104,11 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
       )
     if (rpcUrls.length === 0) problems.push(invalid('Give a node: --rpc-url.'))
     else if (!areNodeUrls(rpcUrls))
-      problems.push(invalid('A node must be an http or https URL; ws or wss ones may be added beside it.'))
+      problems.push(invalid('Give an http or https URL of a node; ws or wss URLs may be added.'))
     if (problems.length > 0) throw refusal(problems)
     if (wanted.gas === 'sponsor' && given.acceptUnaudited !== true && before?.gas !== 'sponsor')
       throw new Error(
-        'The contracts of sponsored gas are not audited (docs/reference/gas-contracts.md): add --accept-unaudited.',
+        'The sponsored-gas contracts are not audited (docs/reference/gas-contracts.md). To accept that, add --accept-unaudited.',
       )
     const genesisHash = await askNodes(shell, rpcUrls, wanted)
     await recorded(db, commandActor(shell.env), { action: 'add-network', target: name, look: networkFacts }, (db) =>
@@ -118,7 +118,7 @@ async function add(shell: Shell, name: string, given: NetworkOptions): Promise<v
     const added = (await describeNetworks(db)).find((one) => one.name === name)!
     return { ...added, nodes: rpcUrls.length }
   })
-  print(shell, given, added, `Stored; a running server serves it after its next start.\n\n${describe(added)}`)
+  print(shell, given, added, `Stored. A running server serves the network after its next start.\n\n${describe(added)}`)
 }
 
 async function listPresets(shell: Shell, given: JsonOption): Promise<void> {
@@ -177,7 +177,7 @@ async function remove(shell: Shell, name: string, given: JsonOption): Promise<vo
     const { [name]: _, ...others } = await readNodes(settings.networksFile)
     if (_ !== undefined) await writeNodes(settings.networksFile, others)
   })
-  print(shell, given, { name, removed: true }, `Removed ${name}; a running server serves it until it is stopped.`)
+  print(shell, given, { name, removed: true }, `Removed ${name}. A running server serves the network until it stops.`)
 }
 
 /**
@@ -190,7 +190,7 @@ async function alone<T>(settings: InstallationSettings, work: (db: RootDb) => Pr
   } catch (error) {
     if (!(error instanceof FolderInUse)) throw error
     throw new Error(
-      `Process ${error.holder} is using DATA_DIR ${settings.dataDir}. Stop it, run this again, and restart it: networks are opened at the start.`,
+      `Process ${error.holder} is using DATA_DIR ${settings.dataDir}. Stop it, run this command again, and start the process again.`,
     )
   }
 }
@@ -243,10 +243,10 @@ async function askNodes(
   { chainId, gas, gasSpace, delegate }: NetworkFacts,
 ): Promise<Hex> {
   const onNode: OnNode = (position, event) => {
-    if (event === 'down') console.error(`Node ${position} is not responding; it is kept and retried.`)
+    if (event === 'down') console.error(`Node ${position} is not responding. It is stored and retried.`)
     if (event === 'reads_by_number')
       console.error(
-        `Node ${position} does not support reads by block hash (EIP-1898); it is read by number: docs/operate/nodes.md.`,
+        `Node ${position} does not support reads by block hash (EIP-1898). It is read by block number: docs/operate/nodes.md.`,
       )
   }
   try {
@@ -259,11 +259,11 @@ async function askNodes(
     const why = await (
       gas === 'sponsor' ? explainSponsoring({ chainId, gasSpace, delegate, rpc }) : Promise.resolve(null)
     ).finally(() => rpc.close())
-    if (why !== null) throw new Error(`Sponsors cannot send for people on this network: ${why}.`)
+    if (why !== null) throw new Error(`Sponsors cannot submit operations on this network: ${why}.`)
     return identity.genesisHash
   } catch (error) {
     if (error instanceof RpcUnavailable || error instanceof RpcError)
-      throw new Error('No node responds: check the URL and its key.')
+      throw new Error('No node responds. Check the URL and the API key in it.')
     throw error
   }
 }

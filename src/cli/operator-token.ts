@@ -23,7 +23,7 @@ export function operatorToken(shell: Shell): Command {
 
 async function create(shell: Shell, { name, role, ...given }: OperatorTokenOptions): Promise<void> {
   const { OPERATOR_TOKEN_FILE: file } = readSome(shell.env, ['OPERATOR_TOKEN_FILE'])
-  if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing: the file of token hashes.')
+  if (file === undefined) throw new Error('OPERATOR_TOKEN_FILE is missing. Set it to the file of token hashes.')
   if (!isOperatorName(name)) throw new Error('--name must be one word of letters, digits and . _ @ -, at most 64.')
   if (!isRole(role)) throw new Error('--role must be operator or viewer.')
   const { token, hash } = newOperatorToken()
@@ -41,6 +41,6 @@ async function create(shell: Shell, { name, role, ...given }: OperatorTokenOptio
     shell,
     given,
     { token, hash, name, role },
-    `${token}\n\nShown only once. The server accepts it after its next start.`,
+    `${token}\n\nThe token is shown only once. The server accepts it after its next start.`,
   )
 }

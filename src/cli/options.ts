@@ -34,6 +34,6 @@ export const collect = (text: string, before: string[] = []): string[] => [...be
 
 /** Parses a block number. @throws InvalidArgumentError */
 export function readBlock(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('A block number in decimal digits.')
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a block number in decimal digits.')
   return Number(text)
 }

@@ -69,7 +69,7 @@ async function list(shell: Shell, given: PageOptions & { search?: string }): Pro
     frozenAt === null ? '' : 'frozen',
   ])
   const titles = ['user', 'address', 'names', 'e-mail', 'created', 'signed in', '']
-  print(shell, given, entries, rows.length === 0 ? 'Nobody is found.' : table(titles, rows))
+  print(shell, given, entries, rows.length === 0 ? 'No user was found.' : table(titles, rows))
   tellNext(shell, nextCursor)
 }
 
@@ -89,7 +89,7 @@ async function show(shell: Shell, user: string, given: JsonOption): Promise<void
     ['created', person.createdAt],
     ['frozen', person.frozenAt ?? 'no'],
     ['exported', person.exportedAt ?? 'no'],
-    ['signs in by', ways],
+    ['identities', ways],
   ])
   print(shell, given, person, text)
 }
@@ -125,7 +125,7 @@ async function listSent(shell: Shell, user: string, given: PageOptions & { netwo
   )
   const rows = entries.map(({ sentAt, state, clientId, to, value, hash }) => [sentAt, state, clientId, to, value, hash])
   const titles = ['sent', 'state', 'application', 'to', 'wei', 'hash']
-  print(shell, given, entries, rows.length === 0 ? 'Nothing was sent.' : table(titles, rows))
+  print(shell, given, entries, rows.length === 0 ? 'No transactions yet.' : table(titles, rows))
   tellNext(shell, nextCursor)
 }
 
@@ -141,7 +141,7 @@ const proverOf = async (shell: Shell, signer: Signer, db: Db): Promise<AddressPr
 function readLimit({ limit }: PageOptions): number {
   const count = wholeIn(limit) ?? 0
   if (count >= 1 && count <= 200) return count
-  throw new Error('--limit is a number from 1 to 200.')
+  throw new Error('--limit must be 1 to 200.')
 }
 
 const query = (given: Record<string, string | undefined>): string =>
@@ -156,5 +156,5 @@ const lastSignIn = (identities: Person['identities']): string =>
     .at(-1) || 'never'
 
 function tellNext(shell: Shell, cursor: string | null): void {
-  if (cursor !== null) shell.stderr.write(`There are more: --cursor ${cursor}\n`)
+  if (cursor !== null) shell.stderr.write(`For the next page: --cursor ${cursor}\n`)
 }

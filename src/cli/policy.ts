@@ -5,7 +5,9 @@ import { collect } from './options.ts'
 
 /** Builds `chatelaine policy …`: checks, signs and replays policies of the signer: docs/operate/policy.md. */
 export function policy(shell: Shell): Command {
-  const command = new Command('policy').description('check, sign and replay signer policies; changes nothing in force')
+  const command = new Command('policy').description(
+    'check, sign and replay signer policies; never changes the policy in force',
+  )
   command
     .command('check')
     .description('describe a policy in words, with warnings')
@@ -23,7 +25,7 @@ export function policy(shell: Shell): Command {
     .description('add signatures to a policy, or to a file that others have signed')
     .argument('<file>')
     .requiredOption('--key <file>', 'private key from `policy keygen`; repeat for each', collect, [])
-    .option('--out <file>', 'where to write it; default standard output')
+    .option('--out <file>', 'file to write; default standard output')
     .action((file: string, { key, out }: { key: string[]; out?: string }) =>
       become(shell, 'programs/policy-tool.ts', [
         ...['sign', file],
@@ -33,7 +35,7 @@ export function policy(shell: Shell): Command {
     )
   command
     .command('replay')
-    .description('list what a policy would have rejected of all past signatures; also while the signer runs')
+    .description('list past signatures that a policy would have rejected; works while the signer runs')
     .argument('<file>')
     .action((file: string) => become(shell, 'programs/policy-tool.ts', ['replay', file]))
   return command

@@ -28,7 +28,7 @@ export function facts(pairs: [name: string, value: string | string[] | null][]):
 /** The option of every command with a text result. */
 export type JsonOption = { json?: boolean }
 
-/** Prints a result to standard output: JSON for programs, the text for people. */
+/** Prints a result to standard output: JSON for programs, otherwise text. */
 export function print({ console }: Shell, { json }: JsonOption, value: unknown, text: string): void {
   console.log(json === true ? JSON.stringify(value, null, 2) : text)
 }

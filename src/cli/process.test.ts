@@ -26,7 +26,7 @@ after(() => rmSync(folder, { recursive: true, force: true }))
 test('a command that could not be done ends its process with 1, its reason on standard error', async () => {
   const { code, out, err } = await spawnCommand({ DATA_DIR: at('nothing') }, ['app', 'list'])
   assert.deepEqual([code, out], [1, ''])
-  assert.match(err, /^There is no installation in \S+: start the server once, or set DATA_DIR or DATABASE_URL\.\n$/)
+  assert.match(err, /^There is no installation in \S+\. Start the server once, or set DATA_DIR or DATABASE_URL\.\n$/)
 })
 
 test('addresses of nodes are read from a pipe, so that a key stands in no history', async (t) => {

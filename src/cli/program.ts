@@ -13,99 +13,129 @@ import type { Shell } from './shell.ts'
 /** A top-level command: its line in the help, and a function that loads the rest. */
 type FirstWord = {
   name: string
+  group: 'Setup' | 'Operate' | 'Recover' | 'Develop'
+  /** the OS user who runs it */
+  user: string
   arguments?: string
   description: string
   add: (program: Command, shell: Shell) => Promise<unknown>
 }
 
+const SERVER = 'the server’s user'
+
 const FIRST_WORDS: readonly FirstWord[] = [
   {
-    name: 'account',
-    description: 'manage user accounts',
-    add: async (program, shell) => program.addCommand((await import('./account.ts')).account(shell)),
-  },
-  {
-    name: 'actions',
-    description: 'read the audit log of operator actions',
-    add: async (program, shell) => program.addCommand((await import('./actions.ts')).actions(shell)),
-  },
-  {
     name: 'app',
+    group: 'Setup',
+    user: SERVER,
     description: 'manage applications',
     add: async (program, shell) => program.addCommand((await import('./app.ts')).app(shell)),
   },
   {
     name: 'auth',
+    group: 'Setup',
+    user: 'the authorization server’s user',
     description: 'run the authorization server as a separate program: docs/operate/split-deployment.md',
     add: async (program, shell) => program.addCommand((await import('./auth.ts')).auth(shell)),
   },
   {
     name: 'database',
+    group: 'Setup',
+    user: 'any user, with the connection of the tables’ owner',
     description: 'manage the database roles of a split deployment',
     add: async (program, shell) => program.addCommand((await import('./database-roles.ts')).database(shell)),
   },
   {
     name: 'network',
+    group: 'Setup',
+    user: SERVER,
     description: 'manage networks',
     add: async (program, shell) => program.addCommand((await import('./network.ts')).network(shell)),
   },
   {
     name: 'auth-keys',
+    group: 'Setup',
+    user: SERVER,
     description: 'manage the keys of the authorization server',
     add: async (program, shell) => program.addCommand((await import('./auth-keys.ts')).authKeys(shell)),
   },
   {
     name: 'operator-token',
+    group: 'Setup',
+    user: SERVER,
     description: 'manage operator API tokens',
     add: async (program, shell) => program.addCommand((await import('./operator-token.ts')).operatorToken(shell)),
   },
   {
     name: 'policy',
-    description: 'check, sign and replay signer policies; changes nothing in force',
+    group: 'Setup',
+    user: 'any user; `replay` as the signer’s user',
+    description: 'check, sign and replay signer policies; never changes the policy in force',
     add: async (program, shell) => program.addCommand((await import('./policy.ts')).policy(shell)),
   },
   {
     name: 'provider',
+    group: 'Setup',
+    user: SERVER,
     description: 'check identity providers before users sign in with them',
     add: async (program, shell) => program.addCommand((await import('./provider.ts')).provider(shell)),
   },
   {
     name: 'signer',
+    group: 'Setup',
+    user: 'the signer’s user',
     description: 'run and manage the signer, a separate program with SIGNER_… settings',
     add: async (program, shell) => program.addCommand((await import('./signer.ts')).signer(shell)),
   },
   {
-    name: 'signing-log',
-    description: 'show or replace the stored head of the signer’s log',
-    add: async (program, shell) => program.addCommand((await import('./signing-log.ts')).signingLog(shell)),
-  },
-  {
     name: 'sponsor',
+    group: 'Setup',
+    user: SERVER,
     description: 'manage sponsors, which pay users’ gas: docs/operate/gas/overview.md',
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
-    name: 'token',
-    arguments: '[options] <user>',
-    description:
-      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
-    add: async (program, shell) => program.addCommand((await import('./token.ts')).token(shell)),
+    name: 'account',
+    group: 'Operate',
+    user: SERVER,
+    description: 'manage user accounts',
+    add: async (program, shell) => program.addCommand((await import('./account.ts')).account(shell)),
+  },
+  {
+    name: 'actions',
+    group: 'Operate',
+    user: SERVER,
+    description: 'read the audit log of operator actions',
+    add: async (program, shell) => program.addCommand((await import('./actions.ts')).actions(shell)),
   },
   {
     name: 'audit',
+    group: 'Operate',
+    user: SERVER,
     arguments: '[options]',
     description:
-      'compare the history of final blocks with a node, or with --sums its sums with balances; exit code 1: they differ',
+      'compare the history of final blocks with a node, or its sums with balances (--sums); exit code 1: they differ',
     add: async (program, shell) => (await import('./audit.ts')).addAudit(program, shell),
   },
   {
     name: 'backfill',
+    group: 'Operate',
+    user: SERVER,
     arguments: '[options]',
     description: 'backfill past transfers of a network in the foreground',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {
+    name: 'signing-log',
+    group: 'Recover',
+    user: SERVER,
+    description: 'show or replace the stored head of the signer’s log',
+    add: async (program, shell) => program.addCommand((await import('./signing-log.ts')).signingLog(shell)),
+  },
+  {
     name: 'backup',
+    group: 'Recover',
+    user: SERVER,
     arguments: '[options]',
     description:
       'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
@@ -113,6 +143,8 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'restore',
+    group: 'Recover',
+    user: SERVER,
     arguments: '[options] <file>',
     description:
       'restore a backup of `chatelaine backup` into an empty database; checks everything first and overwrites nothing',
@@ -120,18 +152,34 @@ const FIRST_WORDS: readonly FirstWord[] = [
   },
   {
     name: 'drill',
+    group: 'Recover',
+    user: SERVER,
     arguments: '[options] <file>',
     description: 'test a backup of `chatelaine backup` in a temporary database; changes no installation',
     add: async (program, shell) => (await import('./backup.ts')).addDrill(program, shell),
   },
   {
     name: 'verify-log',
+    group: 'Recover',
+    user: 'any user who can read the copy',
     arguments: '[options] [store]',
     description:
       'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
     add: async (program, shell) => (await import('./verify-log.ts')).addVerifyLog(program, shell),
   },
+  {
+    name: 'token',
+    group: 'Develop',
+    user: SERVER,
+    arguments: '[options] <user>',
+    description:
+      'print an access token for a development user. Revoking access does not end it, and it is never bound to a key',
+    add: async (program, shell) => program.addCommand((await import('./token.ts')).token(shell)),
+  },
 ]
+
+/** The OS user who runs each top-level command, by its name. */
+export const commandUsers = new Map(FIRST_WORDS.map(({ name, user }) => [name, user]))
 
 /**
  * Builds the program `chatelaine <command>` with the settings of the server. Results go to standard output, everything
@@ -159,6 +207,7 @@ async function open(shell: Shell, isLoaded: (word: FirstWord) => boolean): Promi
     if (isLoaded(word)) await word.add(program, shell)
     else program.command(word.name).description(word.description)
   }
+  for (const [index, command] of program.commands.entries()) command.helpGroup(`${FIRST_WORDS[index]!.group}:`)
   inherit(program)
   const lines = new Map(FIRST_WORDS.map((word) => [word.name, [word.name, word.arguments ?? ''].join(' ').trim()]))
   const { subcommandTerm } = program.createHelp()

@@ -29,7 +29,7 @@ test('a provider that is away is told as such, for people and for programs, with
   assert.equal(told.code, 1)
   assert.match(
     told.out,
-    /^WRONG {2}description the connection is refused\n {19}Open http:\S+openid-configuration in a browser/,
+    /^WRONG {2}description the connection was refused\n {19}Open http:\S+openid-configuration in a browser/,
   )
   const { code, out } = await run(['HOUSE', '--json'])
   const [finding] = JSON.parse(out) as { about: string; isGood: boolean }[]
@@ -80,16 +80,16 @@ test('--sign-in asks on standard error, reads addresses from standard input, and
   const shell = { ...idleShell(), env: settings, stdin, stdout, console: { log: (line: string) => void stdout.write(`${line}\n`), error: say } } // prettier-ignore
   assert.equal(await runCommand(['provider', 'check', 'forge', '--sign-in'], shell), 0)
   stdout.end()
-  const mark = /^ok {5}linking {5}people can link it where its entry has "pkceChecked": "([\w-]{22})"/m.exec(
+  const mark = /^ok {5}linking {5}to let users link this provider, add "pkceChecked": "([\w-]{22})"/m.exec(
     await out,
   )?.[1]
   await save({ pkceChecked: mark })
   const { code, out: checked } = await command(settings, ['provider', 'check', 'FORGE'])
   assert.equal(code, 0)
-  assert.match(checked, /^ok {5}linking .*its PKCE was checked: people can add it/m)
-  assert.match(checked, /https:\/\/sign-in\.example\/login\/callback\/FORGE is not refused/)
+  assert.match(checked, /^ok {5}linking .*PKCE was checked: users can link this provider/m)
+  assert.match(checked, /does not reject https:\/\/sign-in\.example\/login\/callback\/FORGE/)
 
   await save()
   const unread = await command(settings, ['provider', 'check', 'FORGE', '--sign-in'])
-  assert.deepEqual([unread.code, /Standard input ended before the check was complete\.$/.test(unread.err.trim())], [1, true]) // prettier-ignore
+  assert.deepEqual([unread.code, /Standard input ended before the check was complete\. Run it again\.$/.test(unread.err.trim())], [1, true]) // prettier-ignore
 })

@@ -14,7 +14,7 @@ export function provider(shell: Shell): Command {
   command
     .command('check <name>')
     .description(
-      'check discovery document, keys, client authentication and callback URL, and report what is wrong; signs nobody in',
+      'check discovery document, keys, client authentication and callback URL, and report problems; signs no user in',
     )
     .option(
       '--sign-in',
@@ -47,7 +47,7 @@ async function check(shell: Shell, name: string, given: JsonOption & { signIn?: 
     const ask: AskPerson = async (text) => {
       shell.console.error(text)
       const { done, value } = await answers.next()
-      if (done === true) throw new Error('Standard input ended before the check was complete.')
+      if (done === true) throw new Error('Standard input ended before the check was complete. Run it again.')
       return value
     }
     findings.push(...(await provePkce(chosen, { origin, ask, clock: systemClock }).finally(() => lines.close())))

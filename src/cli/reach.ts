@@ -42,7 +42,7 @@ export async function openOperator(dataDir: string, holder: string | null): Prom
     if (response.ok) return { answer, headers: response.headers }
     const {
       code = '',
-      detail = 'The server refused the request.',
+      detail = 'The server rejected the request.',
       errors,
     } = answer as {
       code?: string
@@ -80,7 +80,7 @@ export function registryThrough(ask: AskOperator): Registry {
     resetSecret: (clientId) => ask('POST', `${of(clientId)}/reset-secret`),
     trustIssuer: async (clientId, provider, { isShared, ...draft }) => {
       if (isShared === true)
-        throw new Error('Stop the server first: its API has no way to share people between applications.')
+        throw new Error('Stop the server and run this again: --shared is not available through its API.')
       return ask('PUT', issuerOf(clientId, provider), draft)
     },
     distrustIssuer: (clientId, provider) => ask('DELETE', issuerOf(clientId, provider)),
@@ -93,6 +93,6 @@ export function registryThrough(ask: AskOperator): Registry {
 const busy = (dataDir: string, holder: string | null): Error =>
   new Error(
     holder === null
-      ? `No development server runs on DATA_DIR ${dataDir}: start one with npm start, or set DATA_DIR to that of a running one.`
-      : `Process ${holder} is using DATA_DIR ${dataDir} and cannot be reached: wait until it has started or finished, or stop it, and try again.`,
+      ? `No development server runs on DATA_DIR ${dataDir}. Start one with npm start, or set DATA_DIR to the folder of a running server.`
+      : `Process ${holder} is using DATA_DIR ${dataDir} and does not respond. Wait until it has started or finished, or stop it, and retry.`,
   )

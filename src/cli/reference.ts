@@ -1,6 +1,8 @@
-import { configKeys } from '../config.ts'
+import { readFileSync } from 'node:fs'
+import { configKeys, settingGroups, type Setting } from '../config.ts'
 import { describeError, errorCodes } from '../errors.ts'
 import { en } from '../texts/en.ts'
+import { commandsReference } from './commands-reference.ts'
 import { eventsReference, metricsReference } from './log-reference.ts'
 
 /** Writes docs/reference/errors.md from the catalogue. */
@@ -33,28 +35,69 @@ ${rows.join('\n')}
 
 /** Writes docs/reference/configuration.md from the table of settings. */
 export function configurationReference(): string {
-  const rows = Object.entries(configKeys).map(([name, key]) => {
-    const fallback = key.default === undefined ? '' : `\`${key.default}\``
-    const kind = key.kind === 'choice' ? key.choices!.map((choice) => `\`${choice}\``).join(' ') : key.kind
-    return `| \`${name}\` | ${key.part} | ${kind}${key.unit === undefined ? '' : `, ${key.unit}`} | ${fallback} | ${key.productionRequired ? 'yes' : ''} | ${key.help} |`
+  const groups = Object.entries(settingGroups)
+  const sections = groups.map(([group, { title, about }]) => {
+    const rows = Object.entries(configKeys)
+      .filter(([, key]) => key.group === group)
+      .map(([name, key]) => {
+        const { meaning, fallback } = helpOf(key)
+        const reader = `${key.part === 'both' ? 'server, signer' : key.part}${key.productionRequired ? ', **required**' : ''}`
+        const value = fallback === '' ? valuesOf(key) : `${valuesOf(key)}; default ${fallback}`
+        return `| <a id="${name}"></a>\`${name}\`<br>${reader} | ${value} | ${meaning} |`
+      })
+    return `## ${title}
+
+${about}
+
+| setting | value | meaning |
+|---|---|---|
+${rows.join('\n')}
+`
   })
   return `<!-- Written by \`npm run docs\` from src/config.ts. -->
 # Configuration
 
 Settings are environment variables. Without \`NODE_ENV=production\` the program runs a development installation on
-loopback and needs none of them. In production, start is refused until every setting marked so is there; all
-problems are listed together.
+loopback, without any setting. In production, a program refuses to start while a **required** setting is missing, and lists
+all problems together. Below each name is the program that reads the setting.
 
-| name | read by | kind | default | production | meaning |
-|---|---|---|---|---|---|
-${rows.join('\n')}
-`
+${groups.map(([, { title }]) => `[${title}](#${title.toLowerCase().replaceAll(' ', '-')})`).join(' · ')}
+
+${sections.join('\n')}`
+}
+
+/** Separates a default that depends on other settings from the help that states it. */
+function helpOf({ help, default: standard }: Setting): { meaning: string; fallback: string } {
+  if (standard !== undefined) return { meaning: help, fallback: `\`${standard}\`` }
+  const [meaning = '', text = ''] = help.split('. Default: ')
+  return { meaning, fallback: /^\S+$/.test(text) ? `\`${text}\`` : text }
+}
+
+/** Describes the values that a setting takes: its kind, unit and bounds, or its choices. */
+function valuesOf({ kind, unit, choices, min, max }: Setting): string {
+  if (choices !== undefined) return choices.map((choice) => `\`${choice}\``).join(' ')
+  const bounds =
+    min !== undefined && max !== undefined
+      ? [`${min} to ${max}`]
+      : [min === undefined ? [] : [`at least ${min}`], max === undefined ? [] : [`at most ${max}`]].flat()
+  return [kind, ...(unit === undefined || unit === kind ? [] : [unit]), ...bounds].join(', ')
+}
+
+/** Turns the documents that a generated page names into links, with their titles. */
+function linked(page: string): string {
+  return page.replaceAll(/(?<![\w/`])docs\/([\w/-]+\.md)(#[\w-]+)?/g, (_, path: string, anchor = '') => {
+    const [, title] = /^# (.+)$/m.exec(readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8'))!
+    return `[${title}](../${path}${anchor})`
+  })
 }
 
 /** Generated pages, by their path in the repository. */
-export const referencePages: Record<string, () => string | Promise<string>> = {
-  'docs/reference/errors.md': errorsReference,
-  'docs/reference/configuration.md': configurationReference,
-  'docs/reference/events.md': eventsReference,
-  'docs/reference/metrics.md': metricsReference,
-}
+export const referencePages: Record<string, () => Promise<string>> = Object.fromEntries(
+  Object.entries({
+    errors: errorsReference,
+    configuration: configurationReference,
+    commands: commandsReference,
+    events: eventsReference,
+    metrics: metricsReference,
+  }).map(([name, write]) => [`docs/reference/${name}.md`, async () => linked(await write())]),
+)

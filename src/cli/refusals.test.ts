@@ -49,5 +49,5 @@ test('of an error that is not ours no more is shown than its name and code', asy
   const inFile = { OPERATOR_TOKEN_FILE: join(here.folder, 'hunter2', 'inside', 'operators') }
   const { code, err } = await command(inFile, ['operator-token', 'create', '--name', 'mira'])
   assert.equal(code, 1)
-  assert.match(err, /^It failed: Error \(E[A-Z]+\)\.\n$/)
+  assert.match(err, /^The command failed: Error \(E[A-Z]+\)\.\n$/)
 })

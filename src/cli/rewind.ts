@@ -23,7 +23,7 @@ export function addRewind(command: Command, shell: Shell): void {
   command
     .command('rewind <name>')
     .description('rewind a network to the newest block that its nodes have, and follow it from there')
-    .option('--to-block <number>', 'a lower block, if the nodes have none of the stored blocks', readBlock)
+    .option('--to-block <number>', 'rewind to this lower block, if the nodes have no stored block', readBlock)
     .option('--json', 'print JSON')
     .action(inShell(shell, run))
 }

@@ -44,12 +44,12 @@ function explain(error: unknown, { console }: Shell, { asJson }: { asJson: boole
  */
 function messageOf(error: unknown): string {
   if (error instanceof FolderInUse)
-    return `Process ${error.holder} has the embedded database in DATA_DIR open: stop it first, or use PostgreSQL.`
+    return `Process ${error.holder} is using the embedded database in DATA_DIR. Stop it first, or use PostgreSQL.`
   if (error instanceof AppError && error.code === 'database_unavailable')
     return `The database at DATABASE_URL is not responding (${sqlState(error.cause) ?? 'no error code'}).`
   if (error instanceof AppError || error instanceof ConfigError) return error.message
   if (error instanceof Error && error.constructor === Error && (error as { code?: unknown }).code === undefined)
     return error.message
   const code = (error as { code?: unknown } | null)?.code
-  return `It failed: ${error instanceof Error ? error.name : 'unknown error'}${typeof code === 'string' ? ` (${code})` : ''}.`
+  return `The command failed: ${error instanceof Error ? error.name : 'unknown error'}${typeof code === 'string' ? ` (${code})` : ''}.`
 }

@@ -14,10 +14,10 @@ export async function readSealKeys(env: Environment): Promise<SealKeys> {
   const isDevelopment = env.NODE_ENV !== 'production'
   const { AUTH_KEYS_FILE } = readSome(env, ['AUTH_KEYS_FILE'])
   if (!isDevelopment && AUTH_KEYS_FILE === undefined)
-    throw new Error('AUTH_KEYS_FILE is missing: what a command changes is sealed by a key in it.')
+    throw new Error('AUTH_KEYS_FILE is missing: this command seals its changes with a key in that file.')
   const files = keyFiles(env)
   if (!isDevelopment && !existsSync(files.keysFile))
-    throw new Error('AUTH_KEYS_FILE names no file: chatelaine auth-keys create comes first.')
+    throw new Error('The file at AUTH_KEYS_FILE does not exist. Run chatelaine auth-keys create first.')
   return sealKeysOf((await loadKeys({ ...files, create: isDevelopment })).seals)
 }
 

@@ -20,7 +20,7 @@ export async function withSignerOrServer<T>(
     env,
     async (db) => {
       if (path === undefined)
-      throw new Error('SIGNER_SOCKET is missing: the signer has the keys of accounts. Or start the server: this command then goes through it.') // prettier-ignore
+      throw new Error('SIGNER_SOCKET is missing. Set it, or start the server: this command then uses the server’s signer.') // prettier-ignore
       const signer = connectSigner({ path, verifierKey })
       try {
         return await work(signer, db)

@@ -89,7 +89,7 @@ test('the signer is run, verified and asked what it lost by commands; it is the 
   // Without the master key MACs cannot be checked, which is said.
   assert.match(
     output,
-    /^MACs were not checked.*\nKey of its log: chatelaine-signing-log\/\S+\n1 records, 0 signatures, 1 accounts: whole\n$/,
+    /^MACs and the identity key were not checked.*\nVerifier key of the log: chatelaine-signing-log\/\S+\n1 records, 0 signatures, 1 accounts: whole\n$/,
   )
   assert.equal((await run(place.env, 'signer', 'verify')).code, 0)
   const shown = await run(place.env, 'signer', 'accept-restore')

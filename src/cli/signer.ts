@@ -18,18 +18,21 @@ export function signer(shell: Shell): Command {
   command
     .command('run')
     .description('run the signer until SIGTERM; prints `ready` when it listens')
-    .option('--development', 'development mode: create a missing master key (KEK), and lift the rules of production')
+    .option(
+      '--development',
+      'development mode: create a missing master key (KEK), and turn off the rules of production',
+    )
     .action(({ development }: { development?: true }) =>
       become(shell, 'main.ts', development === undefined ? [] : ['--development']),
     )
   command
     .command('verify')
-    .description('verify the whole store: ledger, witness, every signature; works beside a running signer')
+    .description('verify the whole store: ledger, witness and every signature; works while the signer runs')
     .argument('[folder]', 'default SIGNER_DIR')
     .action((folder?: string) => become(shell, 'programs/verify.ts', folder === undefined ? [] : [folder]))
   command
     .command('accept-restore')
-    .description('show what a restored store has lost, and accept it, while the signer is stopped')
+    .description('show the losses of a restored store, and accept it, while the signer is stopped')
     .option(
       '--rpc-url <url>',
       'node of a network, whose transaction counts are not signed again; repeat for each network; `-` reads URLs from standard input',
@@ -44,7 +47,7 @@ export function signer(shell: Shell): Command {
       collect,
       [],
     )
-    .option('--accept <record>', 'accept; the value that this command prints without this option')
+    .option('--accept <record>', 'accept the store; the value is printed without this option')
     .action(({ rpcUrl, withoutNetworks, accept, head, freeze }: AcceptOptions) =>
       become(shell, 'programs/accept-restore.ts', [
         ...(head === undefined ? [] : ['--head', head]),
@@ -116,14 +119,14 @@ export function signer(shell: Shell): Command {
     .command('export-all')
     .description('export all keys of a running signer, sealed to a recipient; needs SIGNER_EXPORT_ALL=on')
     .argument('<file>', 'file to create')
-    .requiredOption('--to-recipient <key>', 'public key that `recipient-key` printed where the keys are going')
+    .requiredOption('--to-recipient <key>', 'public key that `recipient-key` printed at the destination')
     .action((file: string, { toRecipient }: { toRecipient: string }) =>
       become(shell, 'programs/export-all.ts', ['export-all', file, '--to-recipient', toRecipient]),
     )
   command
     .command('create-backup-key')
     .description('create a backup identity (age) in a file, and print its recipient')
-    .argument('<file>', 'file to create; store it apart from the backups, and not on this machine')
+    .argument('<file>', 'file to create; do not store it with the backups or on this machine')
     .action((file: string) => become(shell, 'programs/create-backup-key.ts', [file]))
   command
     .command('backup')
@@ -132,7 +135,7 @@ export function signer(shell: Shell): Command {
       '--to <file>',
       'file to create, not in SIGNER_DIR or beside the master key; FILE.json beside it describes its contents',
     )
-    .requiredOption('--recipient <age1…>', 'recipient who can open it; repeat for several', collect)
+    .requiredOption('--recipient <age1…>', 'age1… recipient that can open the file; repeat for several', collect)
     .action(({ to, recipient }: { to: string; recipient: string[] }) =>
       become(shell, 'programs/backup.ts', ['--to', to, ...recipient.flatMap((one) => ['--recipient', one])]),
     )
@@ -168,7 +171,7 @@ export function signer(shell: Shell): Command {
   command
     .command('trust-key')
     .description(
-      'list trusted and offered keys of the authorization server, accept or remove them; also while the signer runs',
+      'list trusted and offered keys of the authorization server, accept or remove them; works while the signer runs',
     )
     .option('--accept <fingerprint>', 'trust a key that SIGNER_JWKS_FILE offers; repeat for several', collect, [])
     .option('--remove <fingerprint>', 'end the trust in a key; repeat for several', collect, [])
@@ -181,7 +184,7 @@ export function signer(shell: Shell): Command {
   command
     .command('policy-keys')
     .description(
-      'list or change the keys that sign policies, and how many are required; also while the signer runs (docs/operate/policy.md)',
+      'list or change the keys that sign policies, and how many are required; works while the signer runs (docs/operate/policy.md)',
     )
     .option('--offer <file>', 'public key from `chatelaine policy keygen`; repeat for each', collect, [])
     .option('--accept <fingerprint>', 'trust an offered key; repeat for each', collect, [])

@@ -19,7 +19,7 @@ export function signingLog(shell: Shell): Command {
     .action((options: JsonOption) =>
       withDatabase(readInstallationSettings(shell.env), async (db) => {
         const head = await readKeptHead(db)
-        if (head === null) return print(shell, options, null, 'No head is kept.')
+        if (head === null) return print(shell, options, null, 'No head is stored.')
         const { origin, size, at } = head
         print(
           shell,
@@ -42,7 +42,7 @@ export function signingLog(shell: Shell): Command {
         await recorded(db, commandActor(shell.env), { action: 'forget-signing-log', target: identity }, (db) =>
           forgetHead(db, identity),
         )
-        print(shell, {}, null, 'The head is forgotten: the servers believe the first signer that they meet.')
+        print(shell, {}, null, 'The stored head is removed. Each server trusts the first signer that it connects to.')
       }),
     )
   return command

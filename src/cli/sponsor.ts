@@ -41,7 +41,7 @@ export function sponsor(shell: Shell): Command {
     .requiredOption('--network <name>', 'network of the funds')
     .requiredOption('--to <address>', 'recipient, as in the grant')
     .option('--amount <wei>', 'amount without the fee, wei')
-    .option('--all', 'everything except what open transactions and the fee need')
+    .option('--all', 'whole balance, less open transactions and the fee')
     .requiredOption('--grant <grant>', 'grant printed by `grant-withdrawal`; repeating the command is safe')
     .option('--json', 'print JSON')
     .action(inShell(shell, withdraw))
@@ -80,7 +80,8 @@ async function withdraw(shell: Shell, name: string, given: WithdrawOptions): Pro
     ['State', now.refusal === null ? now.state : `${now.state}: ${now.refusal}`],
     ['Transaction', now.hash],
   ])
-  const waiting = 'No server of the API has sent it yet. Run the same again to see, while the grant lasts.'
+  const waiting =
+    'No API server has sent the withdrawal yet. To see its state, run the same command again while the grant is valid.'
   print(shell, given, now, now.state === 'ASKED' ? `${facted}\n\n${waiting}` : facted)
   if (now.state === 'REFUSED') throw new ExitCode(1)
 }
@@ -97,7 +98,7 @@ async function create(shell: Shell, name: string, given: JsonOption & { network:
     ['Network', `${made.network} (chain id ${made.chainId})`],
     ['Address', made.address],
   ])
-  print(shell, given, made, `${text}\n\nFund this address: until it holds something it pays for no one.`)
+  print(shell, given, made, `${text}\n\nFund this address. Until then, the sponsor pays for no user.`)
 }
 
 async function list(shell: Shell, given: JsonOption): Promise<void> {
@@ -116,7 +117,7 @@ async function list(shell: Shell, given: JsonOption): Promise<void> {
   const rows = sponsors.map(
     ({ name, network, chainId, address, balance, openTransactions, lowBelow, lowSince, stoppedSince }) => [
       ...[name, network ?? `chain ${chainId}`, address],
-      balance === null ? 'unknown: no node responds here' : `${balance} wei`,
+      balance === null ? 'unknown: no node responds' : `${balance} wei`,
       ...[String(openTransactions), lowBelow === null ? 'unknown' : `${lowBelow} wei`],
       [
         ...(lowSince === null ? [] : [`low since ${lowSince}`]),

@@ -10,7 +10,7 @@ import { inShell, type Shell } from './shell.ts'
 export function token(shell: Shell): Command {
   return new Command('token')
     .description(
-      'print an access token for a development user. It stays valid until it expires, even if access is revoked, and is never bound to a key',
+      'print an access token for a development user. Revoking access does not end it, and it is never bound to a key',
     )
     .argument('<user>', 'any name, or a user id: bob is DEV-bob; a new user gets an account')
     .option('--app <client-id>', 'application of the token', 'demo')
@@ -20,7 +20,7 @@ export function token(shell: Shell): Command {
 
 async function show(shell: Shell, user: string, given: { app: string; json?: boolean }): Promise<void> {
   if (shell.env.NODE_ENV === 'production')
-    throw new Error('Tokens are issued like this in development only; in production people sign in.')
+    throw new Error('This command works in development only. In production, users sign in.')
   const named = parseUserId(user)
   // The server rejects ids of unknown providers.
   const name = developmentName(named?.provider === 'DEV' ? named.subject : user)

@@ -12,16 +12,16 @@ export function addVerifyLog(program: Command, shell: Shell): void {
     .description(
       'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
     )
-    .argument('[store]', 'SIGNER_DIR, or a copy of it, or of its file signer.sqlite; left out with --proof')
+    .argument('[store]', 'SIGNER_DIR, a copy of it, or a copy of its file signer.sqlite; omit it with --proof')
     .option(
       '--checkpoint <file>',
-      'a head of the log that you have kept; repeat for each',
+      'head of the log that you stored earlier; repeat for each',
       (one, all: string[]) => [...all, one],
       [],
     )
-    .option('--key <key>', 'the log’s verifier key, which you have kept: then signatures are checked')
-    .option('--kek-file <file>', 'the master key (KEK): then MACs are checked')
-    .option('--proof <file>', 'hashes by which the larger of two checkpoints continues the smaller')
+    .option('--key <key>', 'verifier key of the log, from your own records: checks signatures')
+    .option('--kek-file <file>', 'master key (KEK): checks MACs')
+    .option('--proof <file>', 'proof of one signature, or of two checkpoints: a JSON file')
     .action((store: string | undefined, { checkpoint, key, kekFile, proof }: VerifyLogOptions) => {
       const code = verifyLog(
         [

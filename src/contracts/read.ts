@@ -53,7 +53,7 @@ export async function readContract(
 
 /**
  * Runs up to 100 reads at one block, each with its own result or error.
- * @throws chain_unavailable | chain_timeout  if the node answers none of them
+ * @throws chain_unavailable | chain_timeout  if the node answers no call
  */
 export async function readContracts(
   app: App,

@@ -34,7 +34,7 @@ export const ReadRequest = Type.Object(
     abi,
     args,
     sender: Type.Optional(
-      Type.Boolean({ description: 'Run with the user as msg.sender; otherwise with the zero address' }),
+      Type.Boolean({ description: 'Run the call with the user as `msg.sender`, instead of the zero address' }),
     ),
     blockTag: Type.Optional(
       Type.Union([
@@ -62,7 +62,7 @@ const Output = exactly<DecodedOutput>()(
 const ReadResponse = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
-    explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
+    explorerUrl: Type.String({ description: 'Block explorer URL of the contract' }),
     response: Type.Unknown({ description: 'The return value; integers as big-number objects' }),
     outputs: Type.Array(Output),
     blockNumber: Type.Integer(),
@@ -103,7 +103,7 @@ export const read = {
   operationId: 'readContract',
   ...sends('X-Block-Number'),
   summary: 'Call a view function of any contract',
-  description: 'At the newest block, or at the one that `blockTag` names.',
+  description: 'Calls the function at the newest block, or at the block of `blockTag`.',
   body: ReadRequest,
   ...answers(ReadResponse, 413, 415, 422, 502, 504),
 }
@@ -113,7 +113,7 @@ export const readBatch = {
   ...sends('X-Block-Number', 'Content-Language'),
   summary: 'Call up to 100 view functions at one block',
   description:
-    'Each call has its own result: what the single read returns, or a problem document. Once the results together exceed 4 MiB, the remaining calls are refused with `invalid_return_data`. If the node answers none of them, the request is refused.',
+    'Each call has its own result: the result of a single read, or a problem document. If the results exceed 4 MiB in total, the remaining calls fail with `invalid_return_data`. If the node answers no call, the whole request fails.',
   body: BatchRequest,
   ...answers(BatchResponse, 413, 415, 422, 502, 504),
 }

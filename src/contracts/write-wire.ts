@@ -65,9 +65,9 @@ export const batch = {
   tags: ['Contracts'],
   operationId: 'writeContractBatch',
   ...sends(...WRITTEN),
-  summary: 'Call several functions, all or none',
+  summary: 'Call several functions atomically',
   description:
-    'On networks where sponsors send what people sign. Simulated as a whole first. Done in this order, in one step: when one call fails, none was done. At most 98,304 bytes of calldata together.',
+    'Requires a network with gas mode `sponsor`. The whole batch is simulated first. Calls run in order, atomically: if one fails, all are reverted. At most 98,304 bytes of calldata in total.',
   headers: KeyHeaders,
   body: BatchRequest,
   ...writeAnswers,
@@ -79,7 +79,7 @@ export const write = {
   ...sends(...WRITTEN),
   summary: 'Call a state-changing function of any contract',
   description:
-    'Simulated first: a call that would revert is refused and costs nothing. Responds when the transaction is submitted, with `?wait=mined` when it is in a block. At most 98,304 bytes of calldata.',
+    'Simulates the call first. A call that would revert is rejected and costs nothing. Responds when the transaction is submitted, or with `?wait=mined` when it is in a block. At most 98,304 bytes of calldata.',
   headers: KeyHeaders,
   body: WriteRequest,
   ...writeAnswers,

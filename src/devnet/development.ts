@@ -92,7 +92,7 @@ type Greeting = {
   isOpen: boolean
 }
 
-/** Returns the text shown after the start: where everything is, and a command that works when pasted. */
+/** Returns the text shown after the start: with all addresses, and a command that works when pasted. */
 export function banner(
   { origin, baseUrl, issuer, rpcUrl, chainId, clientId }: DevelopmentFacts,
   { token, userId, tokenSeconds, seconds, isEmbedded, isOpen }: Greeting,
@@ -108,7 +108,7 @@ Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as 
   Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
   OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
 
-Try it as ${userId}; the token is good for ${life}:
+Try it as ${userId}; the token is valid for ${life}:
 
   curl -H 'Authorization: Bearer ${token}' ${baseUrl}/users/${userId}/balance
 

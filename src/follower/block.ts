@@ -19,7 +19,7 @@ export type FollowedBlock = Block & {
   prove(ours: Ours): Promise<BlockProof>
 }
 
-/** Native currency in a block, apart from its receipts. Amounts in wei, all hex lower-case. */
+/** Native currency in a block, without its receipts. Amounts in wei, all hex lower-case. */
 export type BlockNative = {
   /** recipient of the priority fees; null if the node does not report it */
   miner: Hex | null
@@ -91,7 +91,7 @@ export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
 export type KeptBlock = Omit<FollowedBlock, 'prove'>
 
 /**
- * What a module does with the chain, a stream of three events. Each runs inside the database transaction that moves the
+ * Handlers of a module for the chain, a stream of three events. Each runs inside the database transaction that moves the
  * cursor, so its rows and the cursor change together or not at all: use only the given `db`. An error stops the
  * follower at this block until it passes.
  */

@@ -23,7 +23,7 @@ export type Answers = { block: unknown; receipts: readonly unknown[] }
 type BlockWithReceipts = Block & { receipts: Receipt[] }
 
 /**
- * What this process knows of whether a network's blocks can be verified, in a mode that does not require it. `doubts`:
+ * Knowledge of this process about whether a network's blocks can be verified, in a mode that does not require it. `doubts`:
  * consecutive blocks that could not be verified.
  */
 export type Provability = { wasProven: boolean; doubts: number }

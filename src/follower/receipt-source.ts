@@ -12,7 +12,7 @@ export type ReceiptSource = {
   provability?: Provability
 }
 
-/** What the results of a block are read from. `receipts`: one call per transaction. */
+/** Source of the results of a block. `receipts`: one call per transaction. */
 export type ReadFrom = 'block receipts' | 'logs' | 'receipts'
 
 const learned = slot('whether blocks can be proven', (_chain: Chain): Provability => ({ wasProven: false, doubts: 0 }))

@@ -73,8 +73,8 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
 }
 
 /**
- * Rewinds a network to a block that the node has, whichever process follows it, inside a transaction. What was derived
- * from higher blocks is undone as in a reorganisation, even if it is final. The follower that acquires the lease next
+ * Rewinds a network to a block that the node has, whichever process follows it, inside a transaction. Data from higher
+ * blocks is undone as in a reorganisation, even if it is final. The follower that acquires the lease next
  * derives it again from the node's blocks.
  * @throws Error  if the follower is below that block now, or has followed another block of its number
  */

@@ -7,7 +7,7 @@ const MAX_SIZE = 32 * 1_048_576
 
 /**
  * Followed blocks that are not in the history yet, so that they need not be fetched again. The size is limited: a block
- * without room is fetched once more when its turn comes.
+ * that does not fit is fetched again when its turn comes.
  */
 export class WaitingBlocks {
   readonly #blocks = new Map<number, { block: KeptBlock; size: number }>()

@@ -22,6 +22,6 @@ export const GAS_PAIRS: Readonly<Record<DelegateName, GasPair>> = {
 export const delegateNameOf = (dispatcher: Uint8Array): DelegateName | null =>
   DELEGATES.find((name) => GAS_PAIRS[name].dispatcher.equals(dispatcher)) ?? null
 
-/** Tells whether an address is code that accounts may delegate to. */
+/** Returns whether an address is code that accounts may delegate to. */
 export const isDelegate = (address: Uint8Array): boolean =>
   DELEGATES.some((name) => GAS_PAIRS[name].delegate.equals(address))

@@ -127,7 +127,7 @@ async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
   throw new DeployRefusal(`A transaction of ${from} is not mined yet: run this again later.`)
 }
 
-/** Tells whether the contracts are on the network. @throws DeployRefusal  if other code is at one of the addresses */
+/** Returns whether the contracts are on the network. @throws DeployRefusal  if other code is at one of the addresses */
 async function isThere(ask: AskChain, contracts: GasContracts): Promise<boolean> {
   const { dispatcher, delegate, dispatcherCode, delegateCode } = contracts
   const [atDispatcher, atDelegate] = await Promise.all([codeAt(ask, dispatcher), codeAt(ask, delegate)])

@@ -77,7 +77,7 @@ export function readCancel(data: Uint8Array): bigint[] | null {
 export const usedData = (space: Buffer, sequence: bigint): Buffer =>
   Buffer.concat([USED, word(idOf(space, sequence) >> 8n)])
 
-/** Tells whether an id is used, from the dispatcher's answer to `usedData`. */
+/** Returns whether an id is used, from the dispatcher's answer to `usedData`. */
 export const isUsed = (answer: Uint8Array, sequence: bigint): boolean =>
   ((numberAt(Buffer.from(answer), 0, 32) >> (sequence & 255n)) & 1n) === 1n
 

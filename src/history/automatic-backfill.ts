@@ -77,7 +77,7 @@ export function startBackfilling(
 /**
  * Indexes the past transfers of one group, which may have been begun elsewhere.
  * @returns `filled`; `nothing`: no account waits; `elsewhere`: another process does it; `stopped`: before its end
- * @throws the error of node or database after repeated failures. The row records it, and nothing of the group counts as
+ * @throws the error of node or database after repeated failures. The row records it, and no part of the group counts as
  * covered
  */
 export async function fillNext(
@@ -182,7 +182,7 @@ async function fill(
     stopping,
     report: (progress) => {
       onProgress({ ...progress, toBlock: target })
-      telemetry.log.debug('backfill', { chainId, toBlock: target, ...progress })
+      telemetry.log.debug('backfill_progressed', { chainId, toBlock: target, ...progress })
       telemetry.backfillLeft.set({ chain_id: String(chainId) }, target + 1 - progress.nextBlock)
     },
     ready: async (nextBlock) => {

@@ -14,7 +14,7 @@ const marked = slot('when the history of a network was noted last', (_chain: Cha
 }))
 
 /**
- * Records every few minutes which block comes next, before accounts are looked up in it. An account that is stored by
+ * Records every few minutes which block comes next, before accounts are searched in it. An account that is stored by
  * then is known in this block and in all later ones. It runs in the transaction that stores the block's transfers.
  */
 export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {

@@ -13,7 +13,7 @@ const Party = Type.Object(
   },
   {
     title: 'Party',
-    description: '`username` and `platform` are null when the address is no user of this installation',
+    description: '`username` and `platform` are null if the address does not belong to a user of this installation',
   },
 )
 
@@ -47,15 +47,15 @@ const RECEIVED = {
 }
 
 const SPAM_REASONS = {
-  zero_value: 'it moved nothing, and the user did not initiate it',
-  claimed_transfer: 'the token says that the user sent it, who never used it',
+  zero_value: 'the transfer moved nothing, and the user did not initiate it',
+  claimed_transfer: 'the token reports a transfer by the user, but the user never used the token',
   ...TOKEN_REASONS,
 } as const
 export type SpamReason = keyof typeof SPAM_REASONS
 
 const SpamVerdict = spamVerdict(SPAM_REASONS, {
   title: 'TransferSpam',
-  description: 'Present only with `includeSpam=true`, in entries that are hidden without it: why',
+  description: 'Reasons why the entry is hidden without `includeSpam=true`; otherwise absent',
 })
 
 const Entry = Type.Object(
@@ -63,7 +63,7 @@ const Entry = Type.Object(
     type: Type.Literal('TRANSFER'),
     id: Type.String({
       description:
-        '`<hash>:<logIndex>:<n>`, n counts through an ERC-1155 batch and a range of ids (ERC-2309); of native currency 0 is the fee, 1 the value, 2 what a deposit minted, and from 3 on count internal transfers',
+        '`<hash>:<logIndex>:<n>`. `n` is the position in an ERC-1155 batch or a range of ids (ERC-2309). For native currency: 0 fee, 1 value, 2 minted deposit, 3 and above internal transfers',
     }),
     direction: Type.Union([Type.Literal('IN'), Type.Literal('OUT'), Type.Literal('SELF')]),
     status: Type.Union([Type.Literal('CONFIRMED'), Type.Literal('FINALIZED')]),
@@ -74,22 +74,22 @@ const Entry = Type.Object(
       value: Type.String({ pattern: '^[0-9]+$', description: 'Smallest unit, exact' }),
       formatted: Type.Number({
         description:
-          'Scaled by `decimals`; the count for ERC-721 and ERC-1155. A JSON number, so large amounts are rounded: `value` is exact',
+          'Scaled by `decimals`; for ERC-721 and ERC-1155 the count. A JSON number, so large amounts are rounded. `value` is exact',
       }),
       decimals: Type.Integer(),
       symbol: Text,
       name: Text,
       tokenAddress: Type.Union([Address, Type.Null()], {
-        description: 'null for native currency, which is given on request only',
+        description: 'null for native currency, which is listed on request only',
       }),
-      network: Type.String({ description: 'Upper-case', examples: ['DEVNET'] }),
+      network: Type.String({ description: 'Symbol in upper case', examples: ['DEVNET'] }),
       chainId: Type.Integer(),
     }),
     tokenType: Type.Union(
       [Type.Literal('ERC20'), Type.Literal('ERC721'), Type.Literal('ERC1155'), Type.Literal('NATIVE')],
       {
         description:
-          'What moved, as the contract says by ERC-165 and its decimals; of a contract that is several the form of the log decides. `NATIVE` only where it was asked for: `type=NATIVE` or `include=native`',
+          'Kind of asset, from ERC-165 and the decimals of the contract. If a contract is of several kinds, the form of the log decides. `NATIVE` only with `type=NATIVE` or `include=native`',
       },
     ),
     tokenId: Type.Union([Type.String({ pattern: '^[0-9]+$' }), Type.Null()]),
@@ -99,7 +99,7 @@ const Entry = Type.Object(
     blockHash: Hash,
     logIndex: Type.Integer({
       description:
-        'Of native currency, which has no log, its place behind them: 1,000,000,000 plus the place of the transaction in the block; from 2,000,000,000 on withdrawals',
+        'Index of the log in the block. Native currency has no log: 1,000,000,000 plus the index of the transaction; 2,000,000,000 and above for withdrawals',
     }),
     explorerUrl: Text,
     nativeKind: Type.Optional(
@@ -114,7 +114,7 @@ const Entry = Type.Object(
         ],
         {
           description:
-            'Only with native currency. `FEE`: what a transaction of this user cost, failed or not, its part for blobs and a first layer included; `VALUE`: what a transaction sent; `MINT`: what a deposit from the first layer brought; `INTERNAL`: sent by a contract; `WITHDRAWAL` from the consensus layer and `REWARD` of the block’s maker, whose `hash` is that of the block',
+            'Only for native currency. `FEE`: fee of a transaction, also of a failed one, including blob and layer 1 fees. `VALUE`: value of a transaction. `MINT`: deposit from layer 1. `INTERNAL`: transfer by a contract. `WITHDRAWAL`: from the consensus layer. `REWARD`: of the block proposer. The last two have the hash of the block as `hash`',
         },
       ),
     ),
@@ -122,7 +122,7 @@ const Entry = Type.Object(
       Type.Integer({
         minimum: 1,
         description:
-          'Present only if a token moved more than 1,000 times for this user in one block and direction, or in one range of ids (ERC-2309): the number of further transfers that are not listed. Of native currency `amount` is then the sum of this one and those',
+          'Number of further transfers that are not listed. Present only above 1,000 transfers of one token per user, block and direction, or in one range of ids (ERC-2309). For native currency, `amount` is the sum of all of them',
       }),
     ),
     spam: Type.Optional(SpamVerdict),
@@ -156,15 +156,15 @@ const Query = Type.Object(
       enum: ['in', 'out', 'all'],
     }),
     token: parameter('Address of a token contract'),
-    counterparty: parameter('Address of the other side'),
-    from: parameter('From this time, ISO 8601 with zone, or a date'),
-    to: parameter('Up to this time, ISO 8601 with zone, or a date'),
-    fromBlock: parameter('From this block', Block),
-    toBlock: parameter('Up to this block', Block),
+    counterparty: parameter('Address of the counterparty'),
+    from: parameter('Earliest time, ISO 8601 with zone, or a date'),
+    to: parameter('Latest time, ISO 8601 with zone, or a date'),
+    fromBlock: parameter('First block', Block),
+    toBlock: parameter('Last block', Block),
     finality: parameter('`finalized`: only transfers that can no longer be reorganised', { enum: ['finalized'] }),
-    include: parameter('`native`: native currency beside the types of tokens', { enum: ['native'] }),
+    include: parameter('`native`: list native currency in addition to the token types', { enum: ['native'] }),
     includeSpam: parameter(
-      '`true` shows spam too: zero-value transfers that the user did not initiate, and what `spam` gives reasons for',
+      '`true` includes spam: zero-value transfers that the user did not initiate, and entries with `spam`',
       {
         enum: ['true', 'false'],
         ...shownAs({ type: 'boolean', default: false }),
@@ -185,7 +185,7 @@ export const history = {
   ),
   summary: 'Transfers of a user',
   description:
-    'Newest first by block, log index and place in a batch. `Link` and `X-Next-Cursor` lead to the next page; a page with a next one may hold fewer entries than `limit`, where many that were looked at are spam; `X-Indexed-From-Block` and `X-Indexed-To-Block` are the blocks from and up to which it is complete for this user, `X-Finalized-To-Block` the one up to which it is final. Transfers before the first may be missing, and, of blocks from before this service knew the account, those in logs of the old form of ERC-20, without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid: its entries, spam included (`includeSpam=true`), sum up to the balance, from `X-Native-From-Block` on, internal transfers from `X-Native-Internal-From-Block` on.',
+    'Newest first, by block, log index and position in a batch. `Link` and `X-Next-Cursor` lead to the next page. If many entries are spam, a page that has a next page may contain fewer entries than `limit`. The list is complete for this user from `X-Indexed-From-Block` to `X-Indexed-To-Block`, and final up to `X-Finalized-To-Block`. Earlier transfers may be missing. For blocks that are older than the account, so may transfers in old ERC-20 logs without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid. With `includeSpam=true`, the entries of native currency add up to the change in balance since `X-Native-From-Block`. Internal transfers are listed since `X-Native-Internal-From-Block`.',
   params: Type.Object({ userId: UserIdParam }),
   querystring: Query,
   ...answers(Type.Array(Entry)),

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import { isSealed, type SealedRows, type SealedTable } from '../store/seal.ts'
 
-/** What is needed to verify the seal of a row. */
+/** Data that is needed to verify the seal of a row. */
 export type RowReader = Pick<App, 'sealKeys' | 'telemetry'>
 
 /**

@@ -141,7 +141,7 @@ export function rememberProofs(app: App, { most }: { most: number }): void {
 
 /**
  * Checks that the key of the access token signed this request, and that the proof is new. Used proofs are remembered in
- * this process only: another replica, or this one after a restart, accepts a proof once more until it expires.
+ * this process only: another replica, or this one after a restart, accepts a proof again until it expires.
  * @throws invalid_token       if another key signed
  * @throws invalid_dpop_proof  for any other fault of the proof
  * @throws rate_limited        if a user sends more proofs than an application may send requests: the memory is shared

@@ -127,8 +127,8 @@ test('that we refuse is counted, and logged in one line for many', async () => {
   free()
   await Promise.all(hanging)
   await settled(0)
-  await until('a line', () => here.told('overloaded').length > 0)
-  assert.ok(here.told('overloaded').length <= 2)
+  await until('a line', () => here.told('requests_shed').length > 0)
+  assert.ok(here.told('requests_shed').length <= 2)
 })
 
 /** Fills all places, and leaves before there is an answer. */

@@ -228,7 +228,7 @@ function openRefusals(app: App): (requestId: string, words: Texts) => RefusalTex
     untold++
     const now = app.clock.ticks()
     if (now - toldAt >= TELL_MS) {
-      app.telemetry.log.warn('overloaded', { refused: untold })
+      app.telemetry.log.warn('requests_shed', { refused: untold })
       ;[untold, toldAt] = [0, now]
     }
     const { before, after } = texts.get(words)!

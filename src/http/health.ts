@@ -55,8 +55,8 @@ export function health(server: FastifyInstance, app: App, questions: Questions):
 }
 
 /**
- * Opens the listener of OPS_LISTEN with every check and /metrics. It has no authentication: anyone who reaches it may
- * read it.
+ * Opens the listener of OPS_LISTEN with every check and /metrics. It has no authentication: every client that reaches
+ * it may read it.
  */
 export async function openOperatorsListener(app: App, { host, port }: Listen, questions: Questions) {
   const server = Fastify({ logger: false, bodyLimit: 1_024, forceCloseConnections: true })

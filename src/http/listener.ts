@@ -32,7 +32,7 @@ const LINGER_MS = 1_000
 
 /**
  * Opens the HTTP server with everything that holds for every route: size and time limits, strict JSON, request ids,
- * headers. Errors of the HTTP parser become problem documents, too.
+ * headers. Errors of the HTTP parser also become problem documents.
  */
 export function openListener(app: App): FastifyInstance {
   const server = Fastify({

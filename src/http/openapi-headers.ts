@@ -9,33 +9,33 @@ const count = (description: string): Header => ({ description, schema: { type: '
 /** Response headers, as described in the OpenAPI document. */
 export const HEADERS = {
   'X-Request-Id': text('Id of this request in the log of the service', 'c2b7a0f4-5b1f-4c7e-9d3a-4c2b8f0c7e1e'),
-  'RateLimit-Policy': text('The limit that applied (IETF httpapi draft); absent where none did', '"reads";q=60;w=3'), // prettier-ignore
-  RateLimit: text('What remains of it, and in how many seconds it is full again', '"reads";r=59;t=1'),
-  'Retry-After': count('Seconds after which to retry, where a retry helps'),
-  'WWW-Authenticate': text('Authentication scheme and error (RFC 6750, RFC 9449); with 403 where a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
+  'RateLimit-Policy': text('Limit that applied (IETF httpapi draft); absent if none applied', '"reads";q=60;w=3'), // prettier-ignore
+  RateLimit: text('Remaining requests, and seconds until the limit is fully available again', '"reads";r=59;t=1'),
+  'Retry-After': count('Seconds after which to retry, if a retry helps'),
+  'WWW-Authenticate': text('Authentication scheme and error (RFC 6750, RFC 9449); with 403 if a permission is missing', 'Bearer error="invalid_token"'), // prettier-ignore
   'Content-Language': text('Language of `userMessage`, chosen by `Accept-Language`: `en`, `de`, `fr`, `es` or `ja`', 'en'), // prettier-ignore
   'X-Block-Number': count('Block at which the state was read'),
   'X-Unanswered-Tokens': count('Tokens that returned no balance'),
   'X-Indexed-From-Block': count(
-    'Block from which on the transfers of this user are indexed; absent while that is not known. Of blocks from before this service knew the account, transfers in logs of the old form, without indexed addresses, may be missing',
+    'First block whose transfers of this user are indexed; absent if unknown. In blocks that are older than the account, transfers in old logs without indexed addresses may be missing',
   ),
-  'X-Indexed-To-Block': count('Block up to which transfers are indexed; absent before the first'),
-  'X-Finalized-To-Block': count('Block up to which nothing can change any more; absent before the first'),
+  'X-Indexed-To-Block': count('Last block whose transfers are indexed; absent before the first one'),
+  'X-Finalized-To-Block': count('Last final block, which cannot be reorganised; absent before the first one'),
   'X-Native-From-Block': count(
-    'Where native currency was asked for: block from which on values of transactions, fees, withdrawals and rewards of this user are indexed. Absent while that is not known, and where none are',
+    'With native currency: first block whose transaction values, fees, withdrawals and rewards of this user are indexed. Absent if unknown or not indexed',
   ),
   'X-Native-Internal-From-Block': count(
-    'The same of internal transfers, which contracts make; absent also where neither the network’s logs nor its nodes tell of them',
+    'With native currency: first block with internal transfers, which contracts make. Absent if neither logs nor node traces report them',
   ),
   'X-Next-Cursor': text('`cursor` of the next page; absent on the last', 'eyJiIjo3fQ'),
   Link: text('URL of the next page, `rel="next"`; absent on the last', '<https://wallet.example/v1/transactions?cursor=eyJiIjo3fQ>; rel="next"'), // prettier-ignore
-  'X-Total-Count': count('How many there are, where a list has the newest only'),
-  Location: text('URL of the transaction, or of what was created', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
+  'X-Total-Count': count('Total number of entries, if the list has only the newest ones'),
+  Location: text('URL of the transaction or of the created resource', '/v1/transactions/01JZ8Q2M4X7R9T3V5W6Y8Z0A1B'),
   'Idempotent-Replayed': text(
-    '`true`: the stored response to the first request with this idempotency key; otherwise absent',
+    '`true` if this is the stored response to the first request with this idempotency key; otherwise absent',
     'true',
   ),
-  'Preference-Applied': text('The preference of `Prefer` that was applied; otherwise absent', 'wait=5'),
+  'Preference-Applied': text('Applied preference of `Prefer`; otherwise absent', 'wait=5'),
 } as const satisfies Record<string, Header>
 
 export type HeaderName = keyof typeof HEADERS

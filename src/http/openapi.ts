@@ -9,21 +9,21 @@ import { en } from '../texts/en.ts'
 
 const descriptionOf = (
   issuer: string,
-): string => `Wallet accounts for people who sign in with an account they already have.
+): string => `Wallet accounts for users who sign in with an account they already have.
 
-Every request carries \`Authorization: Bearer <access token>\`, or \`DPoP <access token>\` and a proof in the header
-\`DPoP\` where the token is bound to a key (RFC 9449). Get one by the authorization code flow with PKCE
+Every request needs \`Authorization: Bearer <access token>\`, or \`DPoP <access token>\` and a proof in the header
+\`DPoP\` if the token is bound to a key (RFC 9449). Get a token by the authorization code flow with PKCE
 (S256) at the authorization server, whose discovery document is
 [${issuer}/.well-known/openid-configuration](${issuer}/.well-known/openid-configuration). An application is bound to one
-network, so no request names one. Refusals are problem documents (RFC 9457) with a stable \`code\`: see
+network, so requests do not name a network. Errors are problem documents (RFC 9457) with a stable \`code\`: see
 [the list of errors](/docs/errors).`
 
 const TAGS = {
-  Users: 'The signed-in user, and the people of an application',
+  Users: 'Signed-in user, and users of an application',
   Balances: 'Native currency and tokens of an account, at one block',
   History: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens',
   Contracts: 'Reads and writes of any contract',
-  Transfers: 'Transfers of native currency and tokens to people, even before they have signed in',
+  Transfers: 'Transfers of native currency and tokens to users, even before they have signed in',
   Transactions: 'Sending transactions, and their state',
   Signatures: 'Messages and typed data that the user signs, and the approvals that they need',
   Operator: 'Applications, networks and accounts of this installation, for its operators',
@@ -35,8 +35,8 @@ const SCOPES = {
   'contracts:read': 'Reads of contracts with the user as the sender',
   'contracts:write': 'Transactions on behalf of the user',
   'messages:sign': 'Signatures of messages on behalf of the user',
-  'users:directory': 'People of the same application who allowed being looked up, by name',
-  'users:read': 'An application by itself: the people who allowed it',
+  'users:directory': 'Users of the same application who consented to be found, by name',
+  'users:read': 'Application by itself: users who consented to it',
 }
 
 /** Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes. */
@@ -59,8 +59,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
         securitySchemes: {
           oauth: {
             type: 'oauth2',
-            description:
-              'An access token of this installation’s authorization server; it is valid for as long as `expires_in` says.',
+            description: 'Access token of this installation’s authorization server. Its lifetime is `expires_in`.',
             flows: {
               authorizationCode: {
                 authorizationUrl: `${issuer}/auth`,
@@ -71,7 +70,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
               clientCredentials: { tokenUrl, scopes: { 'users:read': ofMachines } },
             },
           },
-          operator: { type: 'http', scheme: 'bearer', description: 'A token of the operator; never a user’s' },
+          operator: { type: 'http', scheme: 'bearer', description: 'Operator API token; user tokens are rejected' },
         },
       },
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),

@@ -124,14 +124,14 @@ export function sendProblem(app: App, request: FastifyRequest, reply: FastifyRep
   request.refusal = error.code
   // Log every error: a client may quote the request id of any.
   if (status < 500 || error.code === 'shutting_down')
-    app.telemetry.log.info('refused', {
+    app.telemetry.log.info('request_rejected', {
       code: error.code,
       requestId: request.id,
       route: request.routeOptions.url ?? '',
     })
   else if (error.code !== 'database_unavailable')
     app.telemetry.log[error.code === 'internal_error' ? 'error' : 'warn'](
-      'refused',
+      'request_rejected',
       { code: error.code, requestId: request.id, route: request.routeOptions.url ?? '' },
       error.cause ?? error,
     )

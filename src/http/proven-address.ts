@@ -45,7 +45,7 @@ const UNKNOWN_MS = 60_000
 /** requests to the signer per minute once all accounts are attested, so that missing rows cannot keep it busy */
 const MAX_ASKED = 300
 
-/** What is needed to prove an address. */
+/** Data that is needed to verify an address. */
 export type AddressProver = Pick<App, 'clock' | 'db' | 'signer' | 'telemetry' | 'state' | 'sealKeys'>
 
 const states = slot('proven addresses', (): ProofState => ({

@@ -18,7 +18,7 @@ export type Quotas = {
   close(): Promise<void>
 }
 
-/** What was counted. Return it at most once. If its hour, day or month is over, returning it has no effect. */
+/** Counted requests. Return it at most once. If its hour, day or month is over, returning it has no effect. */
 export type QuotaCharge = { giveBack(): void }
 
 /** Requests of a quota that this process may still admit without asking the database. */

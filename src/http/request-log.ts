@@ -26,7 +26,7 @@ export function logRequests(server: FastifyInstance, { clock, config, telemetry:
         `${new Date(clock.wall()).toTimeString().slice(0, 8)} ${method} ${pathOf(request)} ${reply.statusCode} ${ms} ms${code === undefined ? '' : ` ${code}`} ${id}\n`,
       )
     else
-      log.info('request', {
+      log.info('request_completed', {
         method,
         route: request.routeOptions.url ?? 'none',
         status: reply.statusCode,

@@ -31,7 +31,7 @@ export const BigNumber = Type.Object(
   { type: Type.Literal('BigNumber'), hex: Type.String({ pattern: '^-?0x([0-9a-f]{2})+$' }) },
   {
     title: 'BigNumber',
-    description: 'Big-number form: even-length 0x-hex',
+    description: 'Big number as 0x-hex of even length',
     examples: [{ type: 'BigNumber', hex: '0x58d15e17628000' }],
   },
 )
@@ -47,7 +47,7 @@ export const Hash = Type.Unsafe<Hex>(
   Type.String({
     title: 'Hash',
     pattern: '^0x[0-9a-f]{64}$',
-    description: 'Of a transaction or a block',
+    description: 'Hash of a transaction or a block',
     examples: [`0x${'5e'.repeat(32)}`],
   }),
 )
@@ -101,17 +101,18 @@ export const Revert = exactly<ErrorRevert>()(
 /** What is left of a limit of the signer, in a dry run. */
 export const RuleLimit = Type.Object(
   {
-    rule: Type.String({ description: 'The rule that sets the limit' }),
-    limit: Type.String({ description: 'What is limited', examples: ['native.periodAmount'] }),
+    rule: Type.String({ description: 'Rule that sets the limit' }),
+    limit: Type.String({ description: 'Limited quantity', examples: ['native.periodAmount'] }),
     amount: Type.Optional(
       Type.String({
-        description: 'The limit: decimal digits, smallest unit. Like `used` and `left` only of limits for each user',
+        description:
+          'Limit in decimal digits, in the smallest unit. `limit`, `used` and `left` are present only for limits per user',
       }),
     ),
-    used: Type.Optional(Type.String({ description: 'How much of it is used, in the same unit' })),
-    left: Type.Optional(Type.String({ description: 'How much of it is left, before this write' })),
+    used: Type.Optional(Type.String({ description: 'Used amount, in the same unit' })),
+    left: Type.Optional(Type.String({ description: 'Remaining amount before this write' })),
     resetsAt: Type.Union([Type.String(), Type.Null()], {
-      description: 'When the oldest of what is used stops counting (ISO 8601); null while nothing is used',
+      description: 'Time at which the oldest use stops counting (ISO 8601); null if nothing is used',
     }),
   },
   { title: 'RuleLimit' },
@@ -119,23 +120,23 @@ export const RuleLimit = Type.Object(
 
 export const Problem = Type.Object(
   {
-    type: Type.String({ description: 'Page of this code in the documentation' }),
+    type: Type.String({ description: 'Documentation page of this code' }),
     title: Type.String(),
     status: Type.Integer(),
     detail: Type.String(),
     instance: Type.String(),
-    code: Type.Unsafe<ErrorCode>(Type.String({ description: 'Stable; see the list of errors' })),
+    code: Type.Unsafe<ErrorCode>(Type.String({ description: 'Stable error code; see the list of errors' })),
     requestId: Type.String(),
-    retryable: Type.Boolean({ description: 'The same request may be retried' }),
+    retryable: Type.Boolean({ description: 'true if the same request may be retried' }),
     help: Type.String({
       description:
-        'For developers: what the code means, whether anything was done and what to do; the same for each refusal of this code',
+        'Help for developers: meaning of the code, whether anything was done, and the next step. Always the same for a code',
     }),
     userMessage: Type.String({
       description:
-        'A text that the application may show to its user; the same for each refusal of this code. `Accept-Language` chooses its language, which `Content-Language` names: `en`, `de`, `fr`, `es` or `ja`',
+        'Text that the application may show to the user. Always the same for a code. `Accept-Language` selects the language, and `Content-Language` has it: `en`, `de`, `fr`, `es` or `ja`',
     }),
-    error: Type.String({ description: 'Same text as detail' }),
+    error: Type.String({ description: 'Same text as `detail`' }),
     errors: Type.Optional(
       Type.Array(
         exactly<FieldError>()(
@@ -154,7 +155,7 @@ export const Problem = Type.Object(
           { address: Type.String(), needed: Type.String(), available: Type.String() },
           {
             description:
-              'For `insufficient_funds`: the account, and amounts in the smallest unit in decimal digits; `needed` covers this write and its pending ones',
+              'For `insufficient_funds`: the account, and amounts in the smallest unit, in decimal digits. `needed` covers this write and the pending writes of the account',
           },
         ),
       ),
@@ -163,7 +164,7 @@ export const Problem = Type.Object(
       Nullable(
         Type.String({
           description:
-            'For `gas_budget_exhausted`: time when the budget is available again (ISO 8601); null: waiting does not help',
+            'For `gas_budget_exhausted`: time at which the budget is available again (ISO 8601); null if waiting does not help',
         }),
       ),
     ),

@@ -32,7 +32,7 @@ const ownClient = (origin: string): Application => ({
 })
 
 /**
- * Where a repeated sign-in leads: to sending, to the export, to an approval by its id, or (`again`) to the account page,
+ * Destination of a repeated sign-in: to sending, to the export, to an approval by its id, or (`again`) to the account page,
  * to repeat the action there.
  */
 export type ComesBackTo = 'again' | 'send' | 'export' | `approve.${string}`

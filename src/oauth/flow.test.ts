@@ -236,7 +236,7 @@ test('consent is asked once, remembered in every browser, and asked again when p
   assert.equal(await asked(open()), '')
   assert.match(await asked(open('openid email')), /e-mail address/)
   await changeApplication(world.app, { ...grows, permissions: ['wallet:read', 'contracts:write'] })
-  assert.match(await asked(open()), /able to spend what is in your account/)
+  assert.match(await asked(open()), /able to spend everything in your account/)
   assert.equal(await asked(open('openid email')), '')
 })
 
@@ -249,7 +249,7 @@ test('consent is asked again, for all of it, when answers go elsewhere or there 
     const { url } = authorizationUrl(world.origin, { client_id: 'reached', scope: 'openid wallet:read contracts:write', login_provider: 'DEV', redirect_uri: redirectUri }) // prettier-ignore
     const page = await browser.submit(await browser.go(url), '/sign-in/', { username: 'rita' })
     if (!page.url.pathname.startsWith('/consent/')) return false
-    assert.match(page.text, /able to spend what is in your account/)
+    assert.match(page.text, /able to spend everything in your account/)
     await browser.submit(page, '/consent/', { answer: 'allow' })
     return true
   }

@@ -18,7 +18,7 @@ export type Secrets = {
  *
  * The successor of a refresh token is derived from the token and a key outside the database. So a second request with
  * the token, within the grace time and on any replica, gets the same successor. The database holds no refresh token,
- * not even encrypted. An attacker who reads it has hashes; one who also has the key still lacks the used token.
+ * not even encrypted. An attacker who reads it has hashes. An attacker who also has the key still lacks the used token.
  * @param cookieKeys  newest first
  */
 export function openSecrets(cookieKeys: string[]): Secrets {

@@ -10,7 +10,7 @@ const SLACK_SECONDS = 30
 /** Maximum lifetime of a subject token, in seconds. */
 const MAX_LIFE = 86_400
 
-/** Tells the developer who sent a subject token why it is rejected; never includes its values. */
+/** Explains to the developer why a subject token is rejected; never includes values of the token. */
 export class SubjectTokenRefused extends Error {}
 
 export type SubjectToken = {

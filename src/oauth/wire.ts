@@ -4,8 +4,8 @@ import Type, { type Static } from 'typebox'
 export const SignedOut = Type.Object(
   {
     userId: Type.String(),
-    browsers: Type.Integer({ description: 'How many browsers were signed in' }),
-    applications: Type.Integer({ description: 'How many sign-ins of applications worked' }),
+    browsers: Type.Integer({ description: 'Number of ended browser sessions' }),
+    applications: Type.Integer({ description: 'Number of ended application sign-ins' }),
   },
   { title: 'SignedOut', examples: [{ userId: 'GITHUB-583231', browsers: 1, applications: 2 }] },
 )

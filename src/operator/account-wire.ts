@@ -12,7 +12,7 @@ export const NewAccount = Type.Object(
     provider: Type.String({ maxLength: 100, description: 'Upper-case name of the identity provider' }),
     providerUserId: Type.String({
       maxLength: 500,
-      description: 'The provider’s immutable id of the person; never a name, an e-mail address or a login',
+      description: 'Immutable id of the user at the provider; never a name, an e-mail address or a login',
     }),
   },
   {
@@ -24,15 +24,15 @@ export const NewAccount = Type.Object(
 export const createAccount = {
   ...shared,
   operationId: 'createAccount',
-  summary: 'Create an account for someone who has not signed in yet',
+  summary: 'Create an account for a user who has not signed in yet',
   description:
-    'Its owner gets exactly this account at the first sign-in. The same request again returns the same account.',
+    'The user gets exactly this account at the first sign-in. Repeating the request returns the same account.',
   querystring: NoQuery,
   body: NewAccount,
   ...answersWith(201, Pregenerated, 413, 415),
 }
 
-const cursor = Type.Optional(Type.String({ maxLength: 2_048, description: 'From `X-Next-Cursor` of the page before' }))
+const cursor = Type.Optional(Type.String({ maxLength: 2_048, description: '`X-Next-Cursor` of the previous page' }))
 
 export const PeopleQuery = Type.Object(
   {
@@ -40,8 +40,7 @@ export const PeopleQuery = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 320,
-        description:
-          'A user id or an address as a whole, or how a username or an e-mail address begins, in any case of letters',
+        description: 'Whole user id or address, or beginning of a username or e-mail address; letter case is ignored',
       }),
     ),
     limit: Type.Optional(Limit(50)),
@@ -53,17 +52,17 @@ export const listPeople = {
   ...shared,
   operationId: 'listPeople',
   ...sends(...PAGED),
-  summary: 'People, newest first',
+  summary: 'List users, newest first',
   description:
-    'All of this installation, those among them who have not signed in yet. Usernames and e-mail addresses are what providers said last: to look someone up, never to decide whose an account is.',
+    'Lists all users of this installation, including users who have not signed in yet. Usernames and e-mail addresses are the latest values of the providers. Use them to search, never to decide who owns an account.',
   querystring: PeopleQuery,
   ...answers(Type.Array(Person)),
 }
 export const countPeople = {
   ...shared,
   operationId: 'countPeople',
-  summary: 'How many people there are',
-  description: 'In all, and by provider. Counted at each request.',
+  summary: 'Count users',
+  description: 'Counts users in total and by provider, at each request.',
   querystring: NoQuery,
   ...answers(PeopleCounts),
 }
@@ -71,8 +70,8 @@ const userParam = Type.Object({ userId: Type.String({ maxLength: 1_000, descript
 export const readPerson = {
   ...shared,
   operationId: 'readPerson',
-  summary: 'Get a person',
-  description: 'By any of their ways to sign in.',
+  summary: 'Get a user',
+  description: 'Accepts the user id of any identity of the user.',
   querystring: NoQuery,
   params: userParam,
   ...answers(Person, 404),
@@ -81,7 +80,7 @@ export const readPerson = {
 export const AccountTransactionsQuery = Type.Object(
   {
     network: Type.Optional(
-      Type.String({ maxLength: 200, description: 'Name of the network; required where there are several' }),
+      Type.String({ maxLength: 200, description: 'Name of the network; required if there are several' }),
     ),
     limit: Type.Optional(Limit(50)),
     cursor,
@@ -91,14 +90,16 @@ export const AccountTransactionsQuery = Type.Object(
 const AccountTransaction = Type.Object(
   {
     id: Type.String(),
-    clientId: Type.String({ description: 'Application that sent it; empty where that is not known' }),
+    clientId: Type.String({ description: 'Application that sent the transaction; empty if unknown' }),
     state: State,
     hash: Hash,
-    explorerUrl: Nullable(Type.String({ description: 'null where the network has no explorer' })),
+    explorerUrl: Nullable(Type.String({ description: 'null if the network has no explorer' })),
     to: Address,
     value: Type.String({ description: 'wei' }),
-    abi: Type.String({ description: 'As the application gave it; empty where it gave none' }),
-    fee: Nullable(Type.String({ description: 'wei; null before it is mined, and where a sponsor paid' })),
+    abi: Type.String({ description: 'Idempotency key of the application; empty if it sent none' }),
+    fee: Nullable(
+      Type.String({ description: 'Fee in wei; null before the transaction is mined, and if a sponsor paid' }),
+    ),
     blockNumber: Nullable(Type.Integer()),
     sentAt: Type.String(),
   },
@@ -126,8 +127,8 @@ export const listAccountTransactions = {
   ...shared,
   operationId: 'listAccountTransactions',
   ...sends(...PAGED),
-  summary: 'What was sent from an account, newest first',
-  description: 'On one network, by every application. Calldata is not shown.',
+  summary: 'List the transactions of an account, newest first',
+  description: 'Lists the transactions of all applications on one network, without calldata.',
   querystring: AccountTransactionsQuery,
   params: userParam,
   ...answers(Type.Array(AccountTransaction), 404),
@@ -141,8 +142,8 @@ const ofOneAccount = {
 export const listFrozen = {
   ...shared,
   operationId: 'listFrozenAccounts',
-  summary: 'Frozen accounts',
-  description: 'All of them, longest frozen first.',
+  summary: 'List frozen accounts',
+  description: 'Lists all frozen accounts, longest frozen first.',
   querystring: NoQuery,
   ...answers(Type.Array(FreezeState)),
 }
@@ -151,22 +152,22 @@ export const freeze = {
   operationId: 'freezeAccount',
   summary: 'Freeze an account',
   description:
-    'It sends nothing: writes answer 403 `account_frozen`, and the signer refuses its tokens, everywhere within seconds. Its owner is signed out everywhere, may sign in again to view it, and cannot change the ways to sign in.',
+    'Writes return 403 `account_frozen`, and the signer rejects the tokens of the account, on all servers within seconds. The user is signed out everywhere. The user may sign in again to view the account, but cannot add or remove identities.',
   ...answers(FreezeState, 404, 413, 415),
 }
 export const unfreeze = {
   ...ofOneAccount,
   operationId: 'unfreezeAccount',
   summary: 'Unfreeze an account',
-  description: 'Within seconds. Its owner signs in again.',
+  description: 'Takes effect within seconds. The user must sign in again.',
   ...answers(FreezeState, 404, 413, 415),
 }
 export const listStopped = {
   ...shared,
   operationId: 'listStoppedAccounts',
-  summary: 'Stopped accounts',
+  summary: 'List stopped accounts',
   description:
-    'Accounts of which a nonce was used by a transaction that this service did not make. Their writes answer 503 `account_stopped` until an operator resumes them. The longest stopped first.',
+    'Lists accounts with a foreign transaction: one that this service did not create but that used a nonce of the account. Their writes return 503 `account_stopped` until an operator resumes the account. Longest stopped first.',
   querystring: NoQuery,
   ...answers(Type.Array(StoppedLane)),
 }
@@ -175,7 +176,7 @@ export const resumeAccount = {
   operationId: 'resumeAccount',
   summary: 'Resume a stopped account',
   description:
-    'On every network where it is stopped, at the next round of the network’s keeper: with the first unused nonce. If another foreign transaction uses one, it is stopped again.',
+    'Resumes the account within seconds on every network where it is stopped, with the first unused nonce. If another foreign transaction appears, the account is stopped again.',
   ...answers(Type.Array(StoppedLane), 404, 413, 415),
 }
 export const signOut = {
@@ -183,15 +184,15 @@ export const signOut = {
   operationId: 'signOutAccount',
   summary: 'Sign a user out everywhere',
   description:
-    'Every browser and every application with all its tokens, everywhere within seconds. What the person allowed stays allowed.',
+    'Signs the user out of every browser and every application, with all tokens, on all servers within seconds. Consents remain valid.',
   ...answers(SignedOut, 404, 413, 415),
 }
 export const listExports = {
   ...shared,
   operationId: 'listKeyExports',
-  summary: 'Keys that people have requested',
+  summary: 'List requests for keys',
   description:
-    'Requests under way: the newest 500, the oldest first; `X-Total-Count` is how many there are (docs/operate/key-export.md).',
+    'Lists the newest 500 open requests, oldest first. `X-Total-Count` is the total number (docs/operate/key-export.md).',
   querystring: NoQuery,
   ...sends('X-Total-Count'),
   ...answers(Type.Array(ExportState), 503),
@@ -200,6 +201,6 @@ export const cancelExport = {
   ...ofOneAccount,
   operationId: 'cancelKeyExport',
   summary: 'Cancel the request for a key',
-  description: 'Nothing leaves; the person may request it again. Without a request it does nothing.',
+  description: 'The key is not exported, and the user may request it again. Without a request, nothing happens.',
   ...answers(ExportState, 404, 413, 415, 503),
 }

@@ -13,8 +13,8 @@ type ReadState = (db: Db) => Promise<object | null>
 const MAX_PAGE = 200
 
 /**
- * Does something and records who did it, in one transaction: neither exists without the other. What is rejected is not
- * recorded.
+ * Does something and records who did it, in one transaction: neither exists without the other. Rejected actions are
+ * not recorded.
  * @param target  what it is done to; a function of the result, if it does not exist before
  * @param look    reads the target before and after; never a secret, because rows are permanent
  */

@@ -41,7 +41,7 @@ import { forgetApplication } from '../applications/registry.ts'
 const PER_SECOND = 10
 const BURST = 50
 
-/** Issues a token for any user to the person at this machine; in development only. */
+/** Issues a token for any user to the developer on this machine; in development only. */
 export type IssueToken = (whose: { username: string; clientId: string }) => Promise<{ token: string; userId: string }>
 
 type OfOne = { Params: { clientId: string } }

@@ -24,7 +24,7 @@ const WithSecret = Type.Object({ application: Application, secret: Secret }, { t
 export const ApplicationsQuery = Type.Object(
   {
     limit: Type.Optional(Limit(200)),
-    after: Type.Optional(Type.String({ maxLength: 200, description: 'Client id that the page before ended with' })),
+    after: Type.Optional(Type.String({ maxLength: 200, description: 'Last client id of the previous page' })),
   },
   { additionalProperties: false },
 )
@@ -35,7 +35,7 @@ export const ActionsQuery = Type.Object(
     before: Type.Optional(
       Type.String({
         pattern: '^\\d{1,15}$',
-        description: '`seq` that the page before ended with',
+        description: 'Last `seq` of the previous page',
         ...shownAs({ type: 'integer', minimum: 1 }),
       }),
     ),
@@ -43,19 +43,19 @@ export const ActionsQuery = Type.Object(
   { additionalProperties: false },
 )
 
-const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'What changed, and nothing else' }))
+const Changed = Nullable(Type.Record(Type.String(), Type.Unknown(), { description: 'Changed fields only' }))
 /** One action of an operator. `before` and `after` contain only the fields that changed; null if there was nothing. */
 const OperatorAction = Type.Object(
   {
     seq: Type.Integer(),
     at: Type.String({ format: 'date-time' }),
-    actor: Type.String({ description: 'Name of the token, or the user of the machine who ran a command' }),
+    actor: Type.String({ description: 'Name of the operator token, or system user that ran a command' }),
     via: Type.Union([Type.Literal('api'), Type.Literal('command')]),
     action: Type.String(),
     target: Type.String(),
     before: Changed,
     after: Changed,
-    record: Type.String({ description: 'SHA-256 of this action and the record before it, hexadecimal' }),
+    record: Type.String({ description: 'SHA-256 of this action and the previous record, hexadecimal' }),
   },
   {
     title: 'Action',
@@ -79,8 +79,8 @@ export type OperatorAction = Static<typeof OperatorAction>
 
 const VerifiedActions = Type.Object(
   {
-    actions: Type.Integer({ description: 'Actions up to the first that differs from what was written' }),
-    newest: Type.String({ description: 'Record of the last of these' }),
+    actions: Type.Integer({ description: 'Number of intact actions before the first altered one' }),
+    newest: Type.String({ description: 'Record of the last intact action' }),
     firstWrong: Nullable(Type.Integer()),
   },
   { title: 'Verification', examples: [{ actions: 12, newest: 'b1'.repeat(32), firstWrong: null }] },
@@ -99,25 +99,26 @@ const ofOne = { ...shared, params: ClientIdParams, querystring: NoQuery }
 export const listApplications = {
   ...shared,
   operationId: 'listApplications',
-  summary: 'Applications, by client id',
-  description: 'Suspended ones among them. The next page begins `after` the last client id of this one.',
+  summary: 'List applications, by client id',
+  description: 'Includes suspended applications. For the next page, set `after` to the last client id of this page.',
   querystring: ApplicationsQuery,
   ...answers(Type.Array(Application)),
 }
 export const listActions = {
   ...shared,
   operationId: 'listActions',
-  summary: 'Actions of operators, newest first',
-  description: 'By the operator API and by commands. The next page begins `before` the last `seq` of this one.',
+  summary: 'List operator actions, newest first',
+  description:
+    'Includes actions by the operator API and by commands. For the next page, set `before` to the last `seq` of this page.',
   querystring: ActionsQuery,
   ...answers(Type.Array(OperatorAction)),
 }
 export const verifyActions = {
   ...shared,
   operationId: 'verifyActions',
-  summary: 'Verify the record of actions of operators',
+  summary: 'Verify the audit log of operator actions',
   description:
-    'Reads all of it. Compare `newest` with the last `operator_acted` in your logs: a record that was rewritten as a whole is consistent with itself, but not with them.',
+    'Reads all actions. Compare `newest` with the last `operator_acted` in your logs. If someone rewrote the whole audit log, it is consistent with itself but not with your logs.',
   querystring: NoQuery,
   ...answers(VerifiedActions),
 }
@@ -126,7 +127,7 @@ export const createApplication = {
   operationId: 'createApplication',
   ...sends('Location'),
   summary: 'Register an application',
-  description: 'The secret of a confidential one is in the answer, and nowhere else.',
+  description: 'The response has the secret of a confidential application. The secret is not shown again.',
   querystring: NoQuery,
   body: NewApplication,
   ...answersWith(
@@ -141,7 +142,7 @@ export const readApplication = {
   ...ofOne,
   operationId: 'readApplication',
   summary: 'Get an application',
-  description: 'Including its own identity providers.',
+  description: 'Includes the identity providers of the application.',
   ...answers(Application, 404),
 }
 export const updateApplication = {
@@ -149,43 +150,45 @@ export const updateApplication = {
   operationId: 'updateApplication',
   summary: 'Change an application',
   description:
-    'Omitted fields stay as they are; a list is replaced as a whole. Network, kind and client id never change.',
+    'Omitted fields do not change. A list is replaced as a whole. Network, kind and client id cannot be changed.',
   body: ApplicationChanges,
   ...answers(Application, 404, 413, 415),
 }
 export const readUsage = {
   ...ofOne,
   operationId: 'readApplicationUsage',
-  summary: 'What an application has used of its quotas',
-  description: 'In the hour, day and month that is now, over all servers. Without quotas nothing is counted.',
+  summary: 'Get the quota usage of an application',
+  description:
+    'Returns the usage in the current hour, day and month, over all servers. Without quotas, nothing is counted.',
   ...answers(ApplicationUsage, 404),
 }
 export const rotateSecret = {
   ...ofOne,
   operationId: 'rotateSecret',
-  summary: 'Issue a new secret, keeping the current one',
-  description: 'The current secret stays valid until the next rotation.',
+  summary: 'Issue a new secret in addition to the current one',
+  description: 'The current secret remains valid until the next rotation.',
   ...answers(WithSecret, 404, 413, 415),
 }
 export const resetSecret = {
   ...ofOne,
   operationId: 'resetSecret',
   summary: 'Issue a new secret and revoke all current ones',
-  description: 'Immediately: clients that still use the others are refused.',
+  description: 'Takes effect immediately. Clients with an old secret are rejected.',
   ...answers(WithSecret, 404, 413, 415),
 }
 export const suspend = {
   ...ofOne,
   operationId: 'suspendApplication',
   summary: 'Suspend an application',
-  description: 'Its tokens answer 403 `application_suspended` and nobody can sign in to it, everywhere within seconds.',
+  description:
+    'Requests with its tokens return 403 `application_suspended`, and users cannot sign in to it. Takes effect on all servers within seconds.',
   ...answers(Application, 404, 413, 415),
 }
 export const resume = {
   ...ofOne,
   operationId: 'resumeApplication',
   summary: 'Resume a suspended application',
-  description: 'Within seconds; tokens that have not expired work again.',
+  description: 'Takes effect within seconds. Tokens that have not expired work again.',
   ...answers(Application, 404, 413, 415),
 }
 const { issuer: issuerAddress, audience, ...optional } = issuer
@@ -213,15 +216,15 @@ export const trustIssuer = {
   operationId: 'trustIssuer',
   summary: 'Let an application exchange tokens of its own identity provider',
   description:
-    'Token exchange of RFC 8693. A provider name permanently belongs to its issuer, subject claim and place of keys; omitted fields have their default. Other keys, an issuer in your own network and people shared with another application take `chatelaine app trust-issuer` on the operator’s machine.',
+    'Enables token exchange (RFC 8693). A provider name permanently belongs to its issuer, subject claim and JWKS URL. Omitted fields get their default. To change the JWKS URL, to use an issuer in a private network, or to share users with another application, run `chatelaine app trust-issuer`.',
   body: NewIssuer,
   ...answers(Application, 404, 409, 413, 415),
 }
 export const distrustIssuer = {
   ...ofIssuer,
   operationId: 'distrustIssuer',
-  summary: 'End the trust in an issuer',
-  description: 'Within seconds. Access tokens issued through it stay valid until they expire.',
+  summary: 'Remove a trusted issuer',
+  description: 'Takes effect within seconds. Access tokens that were issued through it remain valid until they expire.',
   ...answers(Application, 404),
 }
 export const createSponsor = {
@@ -229,7 +232,7 @@ export const createSponsor = {
   operationId: 'createSponsor',
   summary: 'Create a sponsor',
   description:
-    'An account that pays for the gas of people’s writes: where the gas of its network is `topup` it sends them what a write costs, where it is `sponsor` it sends what they sign. It has to be funded. The same request again returns the same account.',
+    'Creates an account that pays for users’ gas, on networks with gas mode `topup` or `sponsor`. You must fund the account. Repeating the request returns the same account.',
   querystring: NoQuery,
   body: NewSponsor,
   ...answersWith(201, MadeSponsor, 409, 413, 415),
@@ -237,25 +240,25 @@ export const createSponsor = {
 export const listSponsors = {
   ...shared,
   operationId: 'listSponsors',
-  summary: 'Sponsors',
-  description: 'Of all networks, by name, with what each holds.',
+  summary: 'List sponsors',
+  description: 'Lists the sponsors of all networks, by name, with balances.',
   querystring: NoQuery,
   ...answers(Type.Array(ListedSponsor)),
 }
 export const listWithdrawals = {
   ...shared,
   operationId: 'listWithdrawals',
-  summary: 'Withdrawals from sponsors, newest first',
-  description: 'At most 200. Grants are not shown; `id` is what the signer’s record says of one.',
+  summary: 'List withdrawals from sponsors, newest first',
+  description: 'Lists at most 200 withdrawals. Grants are not shown; `id` is in the signer’s record of the withdrawal.',
   querystring: NoQuery,
   ...answers(Type.Array(Withdrawal)),
 }
 export const withdraw = {
   ...shared,
   operationId: 'withdraw',
-  summary: 'Send funds of a sponsor back to its operator',
+  summary: 'Withdraw funds of a sponsor',
   description:
-    'By what the signer’s own user granted (`chatelaine signer grant-withdrawal`): without that the signer signs none. A server of the API sends it within seconds. One grant is one withdrawal: the same request again is the same one, and tries one again that was refused.',
+    'Requires a grant of the signer’s operator (`chatelaine signer grant-withdrawal`). An API server sends the withdrawal within seconds. Idempotent per grant: repeating the request retries a rejected withdrawal.',
   params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
   querystring: NoQuery,
   body: NewWithdrawal,
@@ -264,8 +267,8 @@ export const withdraw = {
 export const listNetworks = {
   ...shared,
   operationId: 'listNetworks',
-  summary: 'Networks',
-  description: 'All of this installation, including those that this process is not connected to.',
+  summary: 'List networks',
+  description: 'Lists all networks of this installation, including networks that this process is not connected to.',
   querystring: NoQuery,
   ...answers(Type.Array(ListedNetwork)),
 }
@@ -275,7 +278,7 @@ export const updateNetwork = {
   operationId: 'updateNetwork',
   summary: 'Change a network',
   description:
-    'Omitted fields stay as they are; name, chain id and nodes never change so. `sponsorPerDay` and `sponsorLow` hold in every process at once, `backfillFrom` from the next group of accounts on, everything else after its next start. The network of the settings is what they say.',
+    'Omitted fields do not change. Name, chain id and nodes cannot be changed here. `sponsorPerDay` and `sponsorLow` take effect immediately in all processes, `backfillFrom` with the next group of accounts, all other fields after a restart. The network of the settings cannot be changed here.',
   params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
   querystring: NoQuery,
   body: NetworkChanges,

@@ -27,7 +27,7 @@ export function verifierOf(bytes: Uint8Array): Verifier {
   }
 }
 
-/** Tells whether a head belongs to this signer's log: it has the log's name and a valid signature. */
+/** Returns whether a head belongs to this signer's log: it has the log's name and a valid signature. */
 export const isHeadOf = (
   { origin, isSigned }: Verifier,
   head: Pick<SignedHead, 'origin' | 'text' | 'signature'>,

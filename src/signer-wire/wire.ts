@@ -65,7 +65,7 @@ export type Signed = {
   rule: string
 }
 
-/** What `sign` would do with a request at the time of the check. */
+/** Result that `sign` would have for a request at the time of the check. */
 export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
   /** the policy limits that apply to it, as they are before it; absent if there are none */
   limits?: LimitLeft[]

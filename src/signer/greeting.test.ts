@@ -60,10 +60,10 @@ test('a folder restored as a whole is found at the first request of who kept a h
   await restarted.end('SIGTERM')
 
   const shown = await accept(place)
-  assert.match(shown, /A server has kept a signed head of 4 records, which this store does not continue/)
+  assert.match(shown, /A server stored a signed head of 4 records\. This store does not continue that head/)
   assert.match(
     await accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})/.exec(shown)![1]!),
-    /Accepted, as record 3/,
+    /Accepted as record 3/,
   )
   const accepted = await again()
   const reconnected = connectedWith(t, place, kept)

@@ -129,7 +129,7 @@ function assertNames({ issuer, audience, authSocket }: Pick<SignerConfig, 'issue
   if (auth !== null && api !== null && isOne === (authSocket === null)) return
   throw new ConfigError([
     authSocket === null
-      ? 'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: no token would be accepted'
-      : 'SIGNER_ISSUER and SIGNER_AUDIENCE must be AUTH_ORIGIN/oauth and PUBLIC_ORIGIN/v1, two origins, where SIGNER_AUTH_SOCKET is set: no token would be accepted',
+      ? 'SIGNER_ISSUER and SIGNER_AUDIENCE must be PUBLIC_ORIGIN/oauth and PUBLIC_ORIGIN/v1 of one PUBLIC_ORIGIN: otherwise no token is accepted'
+      : 'SIGNER_ISSUER and SIGNER_AUDIENCE must be AUTH_ORIGIN/oauth and PUBLIC_ORIGIN/v1, two origins, if SIGNER_AUTH_SOCKET is set: otherwise no token is accepted',
   ])
 }

@@ -256,7 +256,7 @@ async function answer(
     if (error instanceof Refusal) {
       // Any text may arrive as a verb, even a token, so log known verbs only.
       const known = Object.hasOwn(handlers, verb) ? verb : 'unknown'
-      log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('refused', { verb: known, code: error.code })
+      log[SUSPICIOUS.has(error.code) ? 'warn' : 'info']('request_rejected', { verb: known, code: error.code })
       const { code, message: detail, facts } = error
       return { id, error: { code, detail, ...facts } }
     }

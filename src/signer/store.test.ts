@@ -56,7 +56,7 @@ test('a store of another schema is refused by name, and left as it is', (t) => {
   const { db, close } = openStore(folder)
   db.exec('PRAGMA user_version = 99')
   close()
-  const refusal = { name: 'StartError', message: /has schema 99, and this signer reads schema 1 only/ }
+  const refusal = { name: 'StartError', message: /has schema 99, and this signer reads only schema 1/ }
   for (const open of [openStore, openStoreForReading]) assert.throws(() => open(folder), refusal)
 })
 

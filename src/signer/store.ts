@@ -208,7 +208,7 @@ export function takeLock(folder: string): () => void {
   } catch (error) {
     if (error instanceof FolderInUse)
       throw new StartError(
-        `Another signer is using this store (process ${error.holder}): SIGNER_DIR belongs to one process.`,
+        `Another signer is using this store (process ${error.holder}): only one process can use SIGNER_DIR.`,
       )
     throw new StartError('The lock of the store cannot be taken.', error)
   }
@@ -217,7 +217,7 @@ export function takeLock(folder: string): () => void {
 /** BUSY, LOCKED, NOMEM, READONLY, FULL, CANTOPEN: errors that say nothing about the contents of the store. */
 const PASSING = new Set([5, 6, 7, 8, 13, 14])
 
-/** Tells whether an error comes from SQLite; `errcode` is its result code. */
+/** Returns whether an error comes from SQLite; `errcode` is its result code. */
 export const isSqliteError = (error: unknown): error is Error & { errcode: number } =>
   error instanceof Error && (error as { code?: unknown }).code === 'ERR_SQLITE_ERROR'
 
@@ -229,7 +229,7 @@ function assertVersion(db: DatabaseSync): void {
   if (version === SCHEMA_VERSION) return
   db.close()
   throw new StartError(
-    `The store in SIGNER_DIR has schema ${version}, and this signer reads schema ${SCHEMA_VERSION} only: run the version that made it.`,
+    `The store in SIGNER_DIR has schema ${version}, and this signer reads only schema ${SCHEMA_VERSION}. Run the version that created the store.`,
   )
 }
 
@@ -243,7 +243,7 @@ export function schemaFault(db: DatabaseSync): string | null {
     made.exec(SCHEMA)
     const [right, found] = [readSchema(made), readSchema(db)]
     const name = [...new Set([...right.keys(), ...found.keys()])].find((one) => right.get(one) !== found.get(one))
-    return name === undefined ? null : `The store is not as the signer made it: ${JSON.stringify(name.slice(0, 60))}.`
+    return name === undefined ? null : `The store was changed by another program: ${JSON.stringify(name.slice(0, 60))}.`
   } finally {
     made.close()
   }

@@ -30,7 +30,7 @@ export const feePair = (fees: FeeFields): { max: bigint; priority: bigint } =>
     ? { max: fees.gasPrice, priority: fees.gasPrice }
     : { max: fees.maxFeePerGas, priority: fees.maxPriorityFeePerGas }
 
-/** Hashes what a transaction does, apart from its cost: recipient, value, data and any authorizations. */
+/** Hashes the effect of a transaction without its cost: recipient, value, data and any authorizations. */
 export function effectOf({
   to,
   value,
@@ -43,7 +43,7 @@ export function effectOf({
   return keccak(Buffer.concat([call, encodeRlp(authorizations.map(encodeAuthorization))]))
 }
 
-/** Tells whether a transaction only pays its fee: to itself, without value and data. A cancellation must. */
+/** Returns whether a transaction only pays its fee: to itself, without value and data. A cancellation must. */
 export const doesNothing = ({ from, to, value, data }: UnsignedTransaction): boolean =>
   to !== null && to.equals(from) && value === 0n && data.length === 0
 

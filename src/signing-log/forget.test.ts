@@ -55,7 +55,7 @@ test('a store that was made anew gets nothing from a server that has kept a head
   const wrong = await operator('forget', 'chatelaine-signing-log/0000000000000000')
   assert.deepEqual([wrong.code, /no signed head of this signer/.test(wrong.err)], [1, true])
   assert.deepEqual((await operator('forget', identity!)).code, 0)
-  assert.equal((await operator('show')).out, 'No head is kept.\n')
+  assert.equal((await operator('show')).out, 'No head is stored.\n')
   const actions = await command({ DATA_DIR: folder }, ['actions', 'list', '--json'])
   assert.match(actions.out, /"action": "forget-signing-log"/)
   const believing = await serverOf()

@@ -65,7 +65,7 @@ export function startHeadKeeper(app: App): { stop(): Promise<void> } {
 
   const { round, stop } = every(app.clock, LOOK_MS, () =>
     look().catch((error: unknown) => {
-      if (!isLogged) app.telemetry.log.warn('head_not_kept', {}, error)
+      if (!isLogged) app.telemetry.log.warn('head_not_stored', {}, error)
       isLogged = true
     }),
   )

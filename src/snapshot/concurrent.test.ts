@@ -84,7 +84,7 @@ test(
       })
       const error = await backed.backed
       assert.ok(error instanceof BackupError, change)
-      assert.match(error.message, /^The table provider_issuers was changed meanwhile/)
+      assert.match(error.message, /^The table provider_issuers was changed during the backup/)
     }
   },
 )

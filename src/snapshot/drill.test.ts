@@ -14,8 +14,8 @@ import type { CopySession } from '../store/copy.ts'
 import { inspect, isWhole, type SnapshotFindings } from './drill.ts'
 
 const USERS = ['X-1', 'X-2', 'X-3'] as UserId[]
-const WHOLE = /^This backup brings back everything that it names\.$/m
-const NOT_WHOLE = /^This backup does NOT bring back everything that an installation needs\.$/m
+const WHOLE = /^This backup restores everything that it lists\.$/m
+const NOT_WHOLE = /^This backup does NOT restore everything that an installation needs\.$/m
 
 /** An installation of three people, as a server leaves it: attested, with a copy of each key, and a write for a sponsor that was carried. */
 async function installation(t: TestContext) {
@@ -73,7 +73,7 @@ test('a drill ends with 0 where all is there', async (t) => {
   assert.deepEqual(await found(), NOTHING_MISSES)
   const { code, out } = await drill(key)
   assert.match(out, WHOLE)
-  assert.match(out, /^3 of 3 addresses are attested by the signer; 0 are not, 0 are false\.$/m)
+  assert.match(out, /^The signer attests 3 of 3 addresses; 0 are not attested, 0 are false\.$/m)
   assert.doesNotMatch(out, /copy of/)
   assert.equal(code, 0)
 })
@@ -95,15 +95,15 @@ test('a drill ends with 1, and says what is wrong: a key without a copy, a false
     `insert into carried values ('op_none', 'tx_1'), ('op_2', 'tx_none'), ('op_1', 'tx_gone')`,
   )
   const { code, out } = await drill(key)
-  assert.match(out, /^not the signer’s address {2}X-2\nno copy of its key {2}X-3\n/)
+  assert.match(out, /^not the signer’s address {2}X-2\nno copy of the key {2}X-3\n/)
   assert.match(
     out,
-    /^2 of 3 addresses are attested by the signer; 0 are not, 1 are false\.\n1 accounts have no copy of their key here: /m,
+    /^The signer attests 2 of 3 addresses; 0 are not attested, 1 are false\.\n1 accounts have no copy of their key in this backup\. /m,
   )
   const places = ['identities.account_id: 1', 'operations.outer_id: 1', 'carried.operation_id: 1', 'carried.transaction_id: 2'] // prettier-ignore
   assert.match(out, new RegExp(`^${places.map((place) => `${place} rows refer to nothing\n`).join('')}Backup`, 'm'))
   assert.match(out, NOT_WHOLE)
-  assert.doesNotMatch(out, /everything that it names/)
+  assert.doesNotMatch(out, /everything that it lists/)
   assert.equal(code, 1, out)
 })
 
@@ -140,7 +140,7 @@ test('an address that the signer never signed is nobody’s to vouch for: who as
     await addKey(session, 'X-late' as UserId)
   })
   const late = await drill()
-  assert.match(late.out, /^This backup brings back everything that it names; nothing says that 1 of its addresses are the signer’s\.$/m) // prettier-ignore
+  assert.match(late.out, /^This backup restores everything that it lists; the signer does not attest 1 of its addresses\.$/m) // prettier-ignore
   assert.equal(late.code, 0)
   for (const verifier of [undefined, key]) {
     const all = await found(verifier)

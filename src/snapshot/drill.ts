@@ -120,7 +120,7 @@ async function lookAtAddresses(
 function identityOf(text: string | null): Verifier | null {
   if (text === null) return null
   const read = readVerifierKey(text)
-  if (read === null) throw new BackupError('SIGNER_KEY, or the key that the database kept, is no verifier key.')
+  if (read === null) throw new BackupError('SIGNER_KEY, or the key in the database, is not a verifier key.')
   return read
 }
 

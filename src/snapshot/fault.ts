@@ -16,8 +16,8 @@ const SYSTEM: Record<string, string> = {
   ENOSPC: 'The disk is full',
   EDQUOT: 'The disk quota is used up',
   EFBIG: 'The file is larger than this user may write',
-  EACCES: 'This user has no right to it',
-  EPERM: 'This user has no right to it',
+  EACCES: 'This user has no access',
+  EPERM: 'This user has no access',
   EROFS: 'The disk is read-only',
   ENOENT: 'There is no such file or folder',
   EISDIR: 'It is a folder',
@@ -29,9 +29,9 @@ const WASI_ENOSPC = 51
 
 /** SQLSTATEs that an operator can resolve. */
 const DATABASE: Record<string, string> = {
-  '42501': 'The role of DATABASE_URL has no right to do this: docs/operate/backup-restore.md says which one has',
+  '42501': 'The role of DATABASE_URL has no right to do this. The required role is in docs/operate/backup-restore.md',
   '53100': 'The disk of the database is full',
-  '40001': 'The database needed what this was reading (a standby that caught up): try again, or on the primary',
+  '40001': 'The standby removed rows during the read, to catch up with its primary: try again, or use the primary',
 }
 
 /**

@@ -60,12 +60,12 @@ for (const kind of kinds) {
     ]) {
       const flipped = Buffer.from(whole)
       flipped[at]! ^= 1
-      await refused(`byte ${at} flipped`, flipped, /altered|None of the identities|not encrypted/)
+      await refused(`byte ${at} flipped`, flipped, /altered|no given identity can open it|not encrypted/)
     }
     const other = makeIdentity()
     assert.equal(
       await told(restoreDatabase(target, { file, identities: readIdentities(other.identity), folder }, async () => {})),
-      'None of the identities opens this file. Nothing.',
+      'The file was encrypted to other recipients: no given identity can open it. Nothing.',
     )
     await refused('no file', join(stage.folder, 'none'), /There is no such file or folder \(ENOENT\)\. Nothing\./)
 
@@ -86,29 +86,29 @@ for (const kind of kinds) {
     const newest = (await readMigrations()).at(-1)!
     const piece = pieceName('blocks', 1)
 
-    await forge('a newer format', /of a newer version \(0\.0\.0\): restore it with that one/, manifest((value) => Object.assign(value, { version: 2 }))) // prettier-ignore
+    await forge('a newer format', /of a newer version \(0\.0\.0\)\. Restore it with that version/, manifest((value) => Object.assign(value, { version: 2 }))) // prettier-ignore
     await forge('a newer migration', /of a newer version/, manifest((value) => value.migrations.push({ ...newest, number: newest.number + 1 }))) // prettier-ignore
-    await forge('another migration', /is another than that of this program/, manifest((value) => (value.migrations.at(-1)!.sha256 = '00'))) // prettier-ignore
+    await forge('another migration', /differs from the migration of this program/, manifest((value) => (value.migrations.at(-1)!.sha256 = '00'))) // prettier-ignore
     await forge(
       'another format',
-      /no backup of a server/,
+      /not a server backup/,
       manifest((value) => Object.assign(value, { format: 'x' })),
     )
-    await forge('no manifest', /no backup of a server/, (entries) => entries.slice(1))
-    await forge('no JSON', /no backup of a server/, ([, ...rest]) => [{ name: 'manifest.json', content: Buffer.from('{') }, ...rest]) // prettier-ignore
+    await forge('no manifest', /not a server backup/, (entries) => entries.slice(1))
+    await forge('no JSON', /not a server backup/, ([, ...rest]) => [{ name: 'manifest.json', content: Buffer.from('{') }, ...rest]) // prettier-ignore
     await forge(
       'a table less',
-      /not those that its migrations make/,
+      /do not match its migrations/,
       manifest((value) => value.tables.pop()),
     )
-    await forge('another column', /not those that its migrations make/, manifest((value) => (value.tables[0]!.columns[0] = 'x; drop'))) // prettier-ignore
+    await forge('another column', /do not match its migrations/, manifest((value) => (value.tables[0]!.columns[0] = 'x; drop'))) // prettier-ignore
     await forge('no end', /has no end/, (entries) => entries.filter(({ name }) => name !== 'totals.json'))
-    await forge('a piece less', /table blocks is not what it ends with/, (entries) => entries.filter(({ name }) => name !== piece)) // prettier-ignore
-    await forge('a piece twice', /something that is not of it/, (entries) => entries.flatMap((one) => (one.name === piece ? [one, one] : [one]))) // prettier-ignore
-    await forge('behind its end', /something that is not of it/, (entries) => [...entries, { name: pieceName('blocks', 2), content: gzipSync('') }]) // prettier-ignore
-    await forge('another table', /something that is not of it/, (entries) => entries.map((one) => (one.name === piece ? { ...one, name: pieceName('migrations', 1) } : one))) // prettier-ignore
+    await forge('a piece less', /table blocks does not match its checksum/, (entries) => entries.filter(({ name }) => name !== piece)) // prettier-ignore
+    await forge('a piece twice', /contains an unknown file/, (entries) => entries.flatMap((one) => (one.name === piece ? [one, one] : [one]))) // prettier-ignore
+    await forge('behind its end', /contains an unknown file/, (entries) => [...entries, { name: pieceName('blocks', 2), content: gzipSync('') }]) // prettier-ignore
+    await forge('another table', /contains an unknown file/, (entries) => entries.map((one) => (one.name === piece ? { ...one, name: pieceName('migrations', 1) } : one))) // prettier-ignore
     await forge('no gzip', /cannot be decompressed/, (entries) => entries.map((one) => (one.name === piece ? { ...one, content: Buffer.from('x') } : one))) // prettier-ignore
-    await forge('a row changed', /table blocks is not what it ends with/, (entries) =>
+    await forge('a row changed', /table blocks does not match its checksum/, (entries) =>
       entries.map((one) => {
         if (one.name !== piece) return one
         const lines = gunzipSync(one.content).toString('utf8')
@@ -118,12 +118,12 @@ for (const kind of kinds) {
         }
       }),
     )
-    await forge('a row less', /table blocks is not what it ends with/, totals((value) => value.tables.blocks!.rows++)) // prettier-ignore
-    await forge('a table nobody knows', /table x is not what it ends with/, totals((value) => (value.tables.x = value.tables.blocks!))) // prettier-ignore
-    await forge('a file less', /file auth-keys\.json is not what it ends with/, (entries) => entries.filter(({ name }) => !name.startsWith('files/'))) // prettier-ignore
-    await forge('no row', /database refuses a row of it/, (entries) => entries.map((one) => (one.name === piece ? { ...one, content: gzipSync('canary\n') } : one))) // prettier-ignore
+    await forge('a row less', /table blocks does not match its checksum/, totals((value) => value.tables.blocks!.rows++)) // prettier-ignore
+    await forge('a table nobody knows', /table x does not match its checksum/, totals((value) => (value.tables.x = value.tables.blocks!))) // prettier-ignore
+    await forge('a file less', /file auth-keys\.json does not match its checksum/, (entries) => entries.filter(({ name }) => !name.startsWith('files/'))) // prettier-ignore
+    await forge('no row', /database rejects one of its rows/, (entries) => entries.map((one) => (one.name === piece ? { ...one, content: gzipSync('canary\n') } : one))) // prettier-ignore
     for (const name of ['files/../../escaped', '../escaped', 'files/auth-keys.json/x', 'files/authorized_keys'])
-      await forge(name, /something that is not of it/, ([first, ...rest]) => [first!, { name, content: Buffer.from('x') }, ...rest]) // prettier-ignore
+      await forge(name, /contains an unknown file/, ([first, ...rest]) => [first!, { name, content: Buffer.from('x') }, ...rest]) // prettier-ignore
 
     // And the one that has none does.
     await stage.restore(file, target, folder)
@@ -136,7 +136,7 @@ for (const kind of kinds) {
       'dir' in target ? /embedded database already/ : /database is not empty \(/,
     )
     const another = await stage.empty(kind)
-    assert.match(await told(stage.restore(file, another, folder)), /folder of --files exists already/)
+    assert.match(await told(stage.restore(file, another, folder)), /folder of --files already exists/)
     assert.ok(await isEmpty(another))
     assert.deepEqual(await inside(target, readEveryTable), there)
     assert.deepEqual(readdirSync(folder), ['auth-keys.json'])

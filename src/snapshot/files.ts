@@ -65,7 +65,7 @@ export function collectFiles(env: Record<string, string | undefined>, dataDir: s
     const content = path === undefined ? null : readContent(path, setting, mayLack)
     if (content !== null) return [{ name: FILES[setting], content }]
     if (isProduction && REQUIRED.includes(setting))
-      throw new BackupError(`${setting} is missing: run this as the user who has it, with the settings of its program, or with --without-files.`) // prettier-ignore
+      throw new BackupError(`${setting} is missing. Run this as the server’s user, with the server’s settings, or add --without-files.`) // prettier-ignore
     return []
   })
   return [...files, ...filesOfProviders(files, named('PROVIDERS_FILE')), { name: SETTINGS_NAME, content: Buffer.from(settingsOf(env)) }] // prettier-ignore
@@ -83,7 +83,7 @@ function readContent(path: string, setting: string, mayLack: boolean): Buffer | 
     throw new BackupError(`${setting} cannot be read (${code}).`)
   }
   if (content.length === KEK_BYTES)
-    throw new BackupError(`${setting} names a file of ${KEK_BYTES} bytes, as a master key (KEK) is: that never goes into a backup.`) // prettier-ignore
+    throw new BackupError(`${setting} names a file of ${KEK_BYTES} bytes, the size of a master key (KEK). A backup never includes a master key.`) // prettier-ignore
   return content
 }
 
@@ -139,17 +139,17 @@ export function assertTarget(to: string, { inside, kekFiles }: { inside: string 
   const target = realOf(dirname(resolve(to)))
   if (target === null) throw new BackupError('The folder of --to is missing.')
   for (const path of [to, `${to}.json`])
-    if (existsSync(path)) throw new BackupError(`${path} exists already: a backup is never replaced by another.`)
+    if (existsSync(path)) throw new BackupError(`${path} already exists. A backup is never overwritten.`)
   if (inside !== null && isWithin(realOf(inside) ?? resolve(inside), target))
     throw new BackupError('--to must not be inside DATA_DIR: the backup would be lost with the database.')
   if (kekFiles.some((file) => isWithin(target, realOf(file) ?? resolve(file))))
-    throw new BackupError('The master key (KEK) lies in the folder of --to: who has one would have both. Choose another place.') // prettier-ignore
+    throw new BackupError('The master key (KEK) is in the folder of --to. Choose another folder: a thief of the folder would get both.') // prettier-ignore
   // The server may not know which file is the key. Its length distinguishes it from a backup.
   const like = readdirSync(target, { withFileTypes: true }).find(
     (one) => one.isFile() && statSync(join(target, one.name)).size === KEK_BYTES,
   )
   if (like !== undefined)
-    throw new BackupError(`A file of ${KEK_BYTES} bytes, as a master key (KEK) is, lies in the folder of --to: ${like.name}. Keep them apart.`) // prettier-ignore
+    throw new BackupError(`The folder of --to has a file of ${KEK_BYTES} bytes, the size of a master key (KEK): ${like.name}. Store them in separate places.`) // prettier-ignore
 }
 
 function isWithin(folder: string, path: string): boolean {
@@ -175,7 +175,7 @@ export function readIdentityText(path: string): string {
   }
   try {
     const others = whoElseReads(fstatSync(fd))
-    if (others !== null) throw new BackupError(`The identity file is readable by ${others}: chmod 600.`)
+    if (others !== null) throw new BackupError(`The identity file is readable by ${others}. Run chmod 600 on it.`)
     return readFileSync(fd, 'utf8')
   } finally {
     closeSync(fd)

@@ -47,7 +47,7 @@ export function readPieceName(name: string): { table: string; number: number } |
   return table === undefined ? null : { table, number: Number(number) }
 }
 
-const NONE = 'The file is no backup of a server.'
+const NONE = 'The file is not a server backup.'
 
 /** Parses the manifest. @throws BackupError  if it is not one, or of a newer version */
 export function readManifest(text: string): SnapshotManifest {
@@ -79,13 +79,13 @@ export function planMigrations(
   if (before.length < theirs.size) throw newer(program)
   const changed = before.find(({ number, sha256 }) => theirs.get(number)!.sha256 !== sha256)
   if (changed !== undefined)
-    throw new BackupError(`Migration ${changed.name} of the backup is another than that of this program.`)
+    throw new BackupError(`Migration ${changed.name} of the backup differs from the migration of this program.`)
   return { before, after: ours.filter(({ number }) => !theirs.has(number)) }
 }
 
 const newer = (program: unknown): BackupError =>
   new BackupError(
-    `The backup is of a newer version (${typeof program === 'string' ? program.slice(0, 40) : 'unknown'}): restore it with that one.`,
+    `The backup is of a newer version (${typeof program === 'string' ? program.slice(0, 40) : 'unknown'}). Restore it with that version.`,
   )
 
 function parse(text: string): unknown {

@@ -49,7 +49,7 @@ export async function restoreDatabase<T>(
   }: { file: string; identities: KeyObject[]; folder: string | null; migrations?: readonly Migration[] },
   look: (session: CopySession) => Promise<T>,
 ): Promise<RestoredSnapshot & { seen: T }> {
-  if (folder !== null && existsSync(folder)) throw new BackupError('The folder of --files exists already: nothing is overwritten.') // prettier-ignore
+  if (folder !== null && existsSync(folder)) throw new BackupError('The folder of --files already exists. Nothing is overwritten.') // prettier-ignore
   const archive = readArchive(file, identities)
   let placed: string | null = null
   try {
@@ -76,7 +76,7 @@ export async function restoreDatabase<T>(
 /** Restores an embedded database into a temporary folder and renames it at the end; PostgreSQL commits. */
 async function intoPlace<T>(to: DatabasePlace, work: (place: DatabasePlace) => Promise<T>): Promise<T> {
   if (!('dir' in to)) return work(to)
-  if (existsSync(to.dir)) throw new BackupError('There is an embedded database already: a backup is restored into an empty place only.') // prettier-ignore
+  if (existsSync(to.dir)) throw new BackupError('An embedded database already exists. A backup can be restored only into an empty place.') // prettier-ignore
   const draft = `${to.dir}.partial`
   // Remains of a restore that was killed.
   rmSync(draft, { recursive: true, force: true })
@@ -129,7 +129,7 @@ async function assertEmpty({ query }: CopySession): Promise<void> {
     `select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v', 'm', 'f') order by relname limit 3`,
   )
   if (found.length > 0)
-    throw new BackupError(`The database is not empty (${found.map(({ name }) => name).join(', ')}): a backup is restored into an empty one only.`) // prettier-ignore
+    throw new BackupError(`The database is not empty (${found.map(({ name }) => name).join(', ')}): a backup can be restored only into an empty database.`) // prettier-ignore
 }
 
 /** Checks that the backup's tables are those that its migrations create, column by column. @throws BackupError */
@@ -137,8 +137,7 @@ async function assertTables(session: CopySession, manifest: SnapshotManifest): P
   const shapeOf = ({ name, columns }: { name: string; columns: string[] }) => `${name}(${columns.toSorted().join()})`
   const ours = (await readTables(session)).map(shapeOf).toSorted()
   const theirs = manifest.tables.map(shapeOf).toSorted()
-  if (ours.join() !== theirs.join())
-    throw new BackupError('The tables of the backup are not those that its migrations make.')
+  if (ours.join() !== theirs.join()) throw new BackupError('The tables of the backup do not match its migrations.')
 }
 
 type ReadTotals = { tables: Record<string, { rows: number; bytes: number; digest: Hash; pieces: number }>; files: SnapshotTotals['files'] } // prettier-ignore
@@ -192,7 +191,7 @@ async function storeRows(
  */
 function notOfIt(cause: unknown): never {
   if (!/^2[23]/.test(sqlState(cause) ?? '')) throw cause
-  throw new BackupError('The backup is damaged: the database refuses a row of it.', { cause })
+  throw new BackupError('The backup is damaged: the database rejects one of its rows.', { cause })
 }
 
 /** Compares what was restored with the totals at the end of the backup. @throws BackupError */
@@ -206,7 +205,7 @@ function assertTotals(found: ReadTotals, said: SnapshotTotals): void {
   ] as const)
     for (const name of new Set([...Object.keys(mine), ...Object.keys(theirs)]))
       if (!isSame(mine[name], theirs[name]))
-        throw new BackupError(`The backup is damaged: the ${kind} ${name.slice(0, 60)} is not what it ends with.`)
+        throw new BackupError(`The backup is damaged: the ${kind} ${name.slice(0, 60)} does not match its checksum.`)
 }
 
 type Total = { rows?: number; bytes: number; sha256: string } | undefined
@@ -228,7 +227,7 @@ async function unpacked(packed: Buffer): Promise<Buffer> {
 
 /** Reads an entry that must have this name. @throws BackupError */
 async function textOf(entry: PackedFile | undefined, name: string): Promise<Buffer> {
-  if (entry?.name !== name) throw new BackupError('The file is no backup of a server.')
+  if (entry?.name !== name) throw new BackupError('The file is not a server backup.')
   return contentOf(entry, MAX_TEXT_BYTES)
 }
 
@@ -240,4 +239,4 @@ async function contentOf({ name, size, data }: PackedFile, most: number): Promis
 }
 
 const unknown = (name: string): BackupError =>
-  new BackupError(`The backup has something that is not of it: ${JSON.stringify(name.slice(0, 60))}.`)
+  new BackupError(`The backup contains an unknown file: ${JSON.stringify(name.slice(0, 60))}.`)

@@ -44,7 +44,7 @@ export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { nam
   const [is] = await query<{ same: boolean }>(
     `select coalesce(pg_relation_filenode(oid) = relfilenode, relkind = 'p') as same from pg_class where oid = '"${name}"'::regclass`,
   )
-  if (is?.same !== true) throw new BackupError(`The table ${name} was changed meanwhile, by an upgrade or by hand: make the backup again.`) // prettier-ignore
+  if (is?.same !== true) throw new BackupError(`The table ${name} was changed during the backup, by an upgrade or by hand. Run the backup again.`) // prettier-ignore
 }
 
 /**

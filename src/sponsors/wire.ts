@@ -2,9 +2,11 @@ import Type, { type Static } from 'typebox'
 import { Nullable } from '../http/wire.ts'
 
 const sponsor = {
-  name: Type.String({ description: 'Its user id in the signer is `SPONSOR-` and this' }),
+  name: Type.String({
+    description: 'Name of the sponsor. Its user id in the signer is `SPONSOR-` followed by the name',
+  }),
   chainId: Type.Integer(),
-  address: Type.String({ description: 'What it is funded at; one name has one address on all networks' }),
+  address: Type.String({ description: 'Address to fund. One name has the same address on all networks' }),
 }
 const HOUSE = {
   name: 'HOUSE',
@@ -34,18 +36,21 @@ export type MadeSponsor = Static<typeof MadeSponsor>
 export const ListedSponsor = Type.Object(
   {
     ...sponsor,
-    network: Nullable(Type.String({ description: 'null: the network was removed' })),
-    balance: Nullable(Type.String({ description: 'Wei it holds there now; null: no node of the network said' })),
-    openTransactions: Type.Integer({ description: 'Of its own, that are not in a block yet' }),
-    lowBelow: Nullable(Type.String({ description: 'Wei below which its balance counts as low; null: as the balance' })),
+    network: Nullable(Type.String({ description: 'null if the network was removed' })),
+    balance: Nullable(Type.String({ description: 'Current balance in wei; null if no node of the network responded' })),
+    openTransactions: Type.Integer({ description: 'Number of its transactions that are not in a block yet' }),
+    lowBelow: Nullable(Type.String({ description: 'Balance in wei below which the sponsor is low; null if unknown' })),
     lowSince: Nullable(
-      Type.String({ format: 'date-time', description: 'Since when servers see it low; null: they do not' }),
+      Type.String({
+        format: 'date-time',
+        description: 'Time at which the balance fell below `lowBelow`; null if it is above',
+      }),
     ),
     stoppedSince: Nullable(
       Type.String({
         format: 'date-time',
         description:
-          'Since when it sends nothing, because a transaction that this service did not make used a nonce of it; null: it sends',
+          'Time since when the sponsor is stopped, because a foreign transaction used one of its nonces; null if it is not stopped',
       }),
     ),
   },

@@ -24,7 +24,7 @@ import { boundTime, parseIso, TIMESTAMPTZ } from './read-time.ts'
 import type { Database } from './rows.ts'
 import { systemClock } from '../clock.ts'
 
-/** A database handle: the whole database, or an open transaction. Inside a transaction it is called `db`, too. */
+/** A database handle: the whole database, or an open transaction. Inside a transaction, the handle is called `db` as well. */
 export type Db = Kysely<Database> | Transaction<Database>
 export type RootDb = Kysely<Database>
 

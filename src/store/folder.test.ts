@@ -20,7 +20,7 @@ test('one that cannot be made is refused by name, also where the system says tha
   await writeFile(join(dir, 'file'), '')
   await assert.rejects(
     makeFolder(join(dir, 'file', 'x'), 'DATA_DIR'),
-    /^Error: DATA_DIR .*\/file\/x cannot be made: ENOTDIR$/,
+    /^Error: DATA_DIR .*\/file\/x cannot be created: ENOTDIR$/,
   )
-  await assert.rejects(makeFolder('/proc/x/y', 'DATA_DIR'), /^Error: DATA_DIR \/proc\/x\/y cannot be made: ENOENT$/)
+  await assert.rejects(makeFolder('/proc/x/y', 'DATA_DIR'), /^Error: DATA_DIR \/proc\/x\/y cannot be created: ENOENT$/)
 })

@@ -11,7 +11,7 @@ export async function makeFolder(path: string, setting: string): Promise<void> {
     await makeWithParents(path)
   } catch (error) {
     const { code = 'it failed' } = error as NodeJS.ErrnoException
-    throw new Error(`${setting} ${path} cannot be made: ${code}`, { cause: error })
+    throw new Error(`${setting} ${path} cannot be created: ${code}`, { cause: error })
   }
 }
 

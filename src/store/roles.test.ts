@@ -74,8 +74,8 @@ test('a role that can do any one thing that signs people in, or lifts what stops
       'select (code_verifier) on sign_ins',
     ],
     'make sessions, codes and visits to providers': ['insert on oauth_records', 'update (user_id) on oauth_records', 'insert on sign_ins', 'update (nonce) on sign_ins'], // prettier-ignore
-    'change what people allowed': ['insert on consents', 'update (permissions) on consents'],
-    'change where people sign in': ['insert on application_providers', 'update on application_providers', 'insert on provider_issuers', 'update (issuer) on provider_issuers'], // prettier-ignore
+    'change consents of users': ['insert on consents', 'update (permissions) on consents'],
+    'change identity providers': ['insert on application_providers', 'update on application_providers', 'insert on provider_issuers', 'update (issuer) on provider_issuers'], // prettier-ignore
     'read wrapped keys': ['select on wrapped_keys', 'select on wrapped_data_keys'],
     'make sponsors': ['insert on sponsors', 'update on sponsors'],
     'add ways to sign in': [
@@ -85,7 +85,7 @@ test('a role that can do any one thing that signs people in, or lifts what stops
     ],
     'add or move accounts': ['insert on accounts', 'insert (address) on accounts', 'update (address) on accounts'],
     'lift a freeze': ['update (frozen_at) on accounts', 'update (unfrozen_at) on accounts'],
-    'lift what was revoked': ['delete on revoked_grants', 'update (suspended_at) on applications'],
+    'undo revocations': ['delete on revoked_grants', 'update (suspended_at) on applications'],
   }
   try {
     await sql.raw(`create role ${role}`).execute(db)

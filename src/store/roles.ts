@@ -102,14 +102,14 @@ const FORBIDDEN = {
   'read secrets of applications': sql`has_column_privilege('applications', 'secret_hashes', 'select')`,
   'read sessions, codes and visits to providers': sql`has_any_column_privilege('oauth_records', 'select') or has_any_column_privilege('sign_ins', 'select')`,
   'make sessions, codes and visits to providers': sql`has_any_column_privilege('oauth_records', 'insert, update') or has_any_column_privilege('sign_ins', 'insert, update')`,
-  'change what people allowed': sql`has_any_column_privilege('consents', 'insert, update')`,
-  'change where people sign in': sql`has_any_column_privilege('application_providers', 'insert, update') or has_any_column_privilege('provider_issuers', 'insert, update')`,
+  'change consents of users': sql`has_any_column_privilege('consents', 'insert, update')`,
+  'change identity providers': sql`has_any_column_privilege('application_providers', 'insert, update') or has_any_column_privilege('provider_issuers', 'insert, update')`,
   'read wrapped keys': sql`has_any_column_privilege('wrapped_keys', 'select') or has_any_column_privilege('wrapped_data_keys', 'select')`,
   'make sponsors': sql`has_any_column_privilege('sponsors', 'insert, update')`,
   'add ways to sign in': sql`has_any_column_privilege('identities', 'insert, update')`,
   'add or move accounts': sql`has_any_column_privilege('accounts', 'insert') or has_column_privilege('accounts', 'address', 'update')`,
   'lift a freeze': sql`has_column_privilege('accounts', 'frozen_at', 'update') or has_column_privilege('accounts', 'unfrozen_at', 'update')`,
-  'lift what was revoked': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
+  'undo revocations': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
 }
 
 /** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */

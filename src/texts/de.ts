@@ -17,16 +17,15 @@ export const de: Texts = {
     terms: 'Nutzungsbedingungen',
   },
   networks: {
-    main: (family) => `${family}-Netz`,
+    main: (family) => `${family}-Netzwerk`,
     test: (family) => `${family}-Testnetz`,
     testNamed: (family, name) => `${family}-Testnetz (${name})`,
-    unknown: (chainId) => `Netz ${chainId}`,
+    unknown: (chainId) => `Netzwerk ${chainId}`,
   },
   front: {
     title: 'Wallet-Konten',
     what: 'Melden Sie sich mit einem Konto an, das Sie schon haben. Dieser Dienst führt für Sie eine Wallet, und Anwendungen nutzen sie in Ihrem Namen, soweit Sie es ihnen erlauben.',
-    account:
-      'Sehen Sie, was Sie haben, was in Ihrem Namen ausgeführt wurde und welchen Anwendungen Sie es erlaubt haben.',
+    account: 'Sehen Sie, was Sie haben, was in Ihrem Namen ausgeführt wurde und welche Anwendungen Zugriff haben.',
     open: 'Zu Ihrem Konto',
     developers: 'Für Entwickler',
     api: 'API',
@@ -34,7 +33,7 @@ export const de: Texts = {
     openapi: 'OpenAPI 3.1',
     errors: 'Fehler',
     issuer: 'Anmeldung',
-    networks: 'Netze',
+    networks: 'Netzwerke',
     chainId: (name, chainId) => `${name} (Chain-ID ${chainId})`,
     explorer: 'Explorer',
     blocks: 'Blöcke der Entwicklungs-Blockchain',
@@ -52,7 +51,7 @@ export const de: Texts = {
     heading: 'Wer möchten Sie sein?',
     hint: 'Diese Anmeldung gibt es nur in der Entwicklung. Jeder Name geht; derselbe Name ist immer dieselbe Person.',
     username: 'Benutzername',
-    invalid: 'Das kann hier kein Benutzername sein.',
+    invalid: 'Das ist kein gültiger Benutzername.',
     rule: '1 bis 64 Buchstaben, Ziffern, Punkte, Binde- oder Unterstriche, am Anfang ein Buchstabe oder eine Ziffer. Groß- und Kleinschreibung spielt keine Rolle.',
     signIn: 'Anmelden',
     cancel: 'Abbrechen',
@@ -73,7 +72,7 @@ export const de: Texts = {
     why: {
       send: 'Zum Senden darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       export:
-        'Zum Ausführen des Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
+        'Zum Exportieren Ihres Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
       approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       again:
         'Für diese Änderung darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an und wiederholen Sie sie.',
@@ -97,7 +96,7 @@ export const de: Texts = {
     never: (application) => `${application} bekommt niemals Ihre Schlüssel oder Ihr Passwort.`,
     until: 'Das gilt, bis Sie es widerrufen; Sie werden nur dann wieder gefragt, wenn die Anwendung mehr verlangt.',
     eachTime:
-      'Die Anwendung läuft auf diesem Gerät und kann nicht beweisen, was sie ist. Deshalb werden Sie bei jeder Anmeldung gefragt: Erlauben Sie es nur, wenn Sie sie gerade selbst gestartet haben.',
+      'Die Anwendung läuft auf diesem Gerät und kann ihre Identität nicht nachweisen. Deshalb werden Sie bei jeder Anmeldung gefragt: Erlauben Sie es nur, wenn Sie sie gerade selbst gestartet haben.',
     where: 'Den Zugriff können Sie jederzeit in Ihrem Konto widerrufen',
     switch: 'Anderes Konto verwenden',
     ownTitle: (application) => `Weiter zu ${application}`,
@@ -133,12 +132,12 @@ export const de: Texts = {
     badSignIn: {
       pageTitle: 'Anmeldung',
       title: 'Diese Anmeldung kann nicht gestartet werden',
-      hint: 'Die Anwendung hat sie auf unzulässige Weise angefordert. Gehen Sie zu ihr zurück und teilen Sie ihren Entwicklern mit:',
+      hint: 'Die Anwendung hat eine ungültige Anfrage gesendet. Gehen Sie zur Anwendung zurück und teilen Sie ihren Entwicklern mit:',
     },
     badSignOut: {
       pageTitle: 'Abmelden',
       title: 'Diese Abmeldung ist nicht möglich',
-      hint: 'Die Anwendung hat sie auf unzulässige Weise angefordert, und Sie sind hier noch angemeldet. Teilen Sie ihren Entwicklern mit:',
+      hint: 'Die Anwendung hat eine ungültige Anfrage gesendet, und Sie sind hier noch angemeldet. Teilen Sie ihren Entwicklern mit:',
     },
     malformed: 'Die Anfrage ist fehlerhaft.',
     over: 'Die Anmeldung ist abgelaufen, bereits abgeschlossen oder wurde in einem anderen Browser begonnen.',
@@ -147,11 +146,12 @@ export const de: Texts = {
     noProvider: 'Diese Installation hat keinen Identitätsanbieter dieses Namens.',
     noState: (provider) => `Die Antwort von ${provider} enthält keinen Parameter „state“.`,
     cancelled: (provider) => `Sie haben die Anmeldung bei ${provider} abgebrochen, oder sie wurde dort abgelehnt.`,
-    notThisWay: (provider) => `${provider} antwortet nicht auf diesem Weg.`,
+    notThisWay: (provider) =>
+      `Die Antwort von ${provider} kam auf einem unerwarteten Weg. Versuchen Sie es noch einmal.`,
     notAgain: (provider) =>
       `${provider} hat Sie nicht noch einmal gefragt, wer Sie sind, obwohl das hier nötig war. Melden Sie sich dort erst ab und versuchen Sie es dann noch einmal.`,
     cannotLink: (provider) =>
-      `Sie können sich mit ${provider} anmelden, es aber keinem Konto hinzufügen: Der Betreiber hat nicht bestätigt, dass das sicher ist.`,
+      `Sie können sich mit ${provider} anmelden, diese Anmeldung aber keinem Konto hinzufügen: Der Betreiber hat nicht bestätigt, dass das sicher ist.`,
     failedCheck: (provider) => `Die Antwort von ${provider} hat eine Prüfung nicht bestanden.`,
     away: (provider) =>
       `${provider} antwortet im Moment nicht. Versuchen Sie es noch einmal, oder melden Sie sich auf einem anderen Weg an.`,
@@ -205,8 +205,8 @@ export const de: Texts = {
       'Was Sie senden, lässt sich nicht so fein teilen. Es wird nichts gerundet.',
     ],
     invalid_recipient: [
-      'Dort kann es niemand empfangen',
-      'Was an diese Adresse gesendet wird, wäre für alle verloren.',
+      'Diese Adresse kann das nicht empfangen',
+      'Was an diese Adresse gesendet wird, geht endgültig verloren. Wählen Sie einen anderen Empfänger.',
     ],
     unknown_recipient: [
       'Niemand gefunden',
@@ -222,19 +222,25 @@ export const de: Texts = {
       'Der Token lehnt es ab',
       'Sein Smart Contract erlaubt diesen Transfer nicht. Es wurde nichts gesendet.',
     ],
-    execution_reverted: ['Der Smart Contract lehnt es ab', 'Es wurde nichts gesendet.'],
-    policy_denied: ['Die Regeln dieses Dienstes erlauben es nicht', 'Es wurde nichts gesendet.'],
+    execution_reverted: [
+      'Der Smart Contract lehnt es ab',
+      'Es wurde nichts gesendet. Prüfen Sie Ihre Eingaben, oder wenden Sie sich an den Support.',
+    ],
+    policy_denied: [
+      'Die Regeln dieses Dienstes erlauben es nicht',
+      'Es wurde nichts gesendet. Wenden Sie sich an den Support.',
+    ],
     fee_cap_reached: [
-      'Das Netz ist im Moment zu teuer',
+      'Das Netzwerk ist im Moment zu teuer',
       'Es verlangt eine höhere Gebühr, als der Betreiber dieses Dienstes erlaubt. Es wurde nichts gesendet.',
     ],
-    too_many_pending: ['Es ist schon zu viel unterwegs', 'Warten Sie, bis etwas davon angekommen ist.'],
+    too_many_pending: ['Zu viele Transaktionen sind noch offen', 'Warten Sie, bis einige bestätigt sind.'],
     account_stopped: ['Das Konto ist angehalten', 'Der Betreiber dieses Dienstes muss es sich erst ansehen.'],
     chain_unavailable: [
-      'Das Netz antwortet nicht',
+      'Das Netzwerk antwortet nicht',
       'Es wurde nichts Neues gesendet. Versuchen Sie es in Kürze noch einmal.',
     ],
-    chain_timeout: ['Das Netz antwortet nicht', 'Versuchen Sie es in Kürze noch einmal.'],
+    chain_timeout: ['Das Netzwerk antwortet nicht', 'Versuchen Sie es in Kürze noch einmal.'],
     signer_unavailable: [
       'Der Dienst ist im Moment nicht verfügbar',
       'Senden Sie dasselbe Formular noch einmal ab: Ausgeführt wird es nur einmal, egal wie oft Sie es absenden.',
@@ -255,12 +261,12 @@ export const de: Texts = {
     copy: 'Adresse kopieren',
     copied: 'Kopiert',
     addressHint:
-      'Dieselbe in jedem Netz und jeder Anwendung. Markieren Sie sie zum Kopieren, oder scannen Sie den Code.',
+      'Dieselbe in jedem Netzwerk und jeder Anwendung. Markieren Sie sie zum Kopieren, oder scannen Sie den Code.',
     qrLabel: 'QR-Code Ihrer Adresse',
-    unreadable: 'Dieses Netz antwortet im Moment nicht. Nichts ist verloren: Sehen Sie später noch einmal nach.',
+    unreadable: 'Dieses Netzwerk antwortet im Moment nicht. Nichts ist verloren: Sehen Sie später noch einmal nach.',
     collectibles: 'Sammlerstücke',
     spam: 'Sieht nach Spam aus',
-    spamHint: 'Es heißt so, wie Betrug oft heißt. Besuchen Sie keine Seiten, die darin genannt sind.',
+    spamHint: 'Der Name sieht nach Betrug aus. Besuchen Sie keine Seiten, die darin genannt sind.',
     showAll: 'Alles zeigen',
     browserOn: (browser, system) => `${browser} auf ${system}`,
     unknownBrowser: 'unbekannter Browser',
@@ -344,7 +350,7 @@ export const de: Texts = {
     sentTitle: 'Gesendet',
     state: 'Status',
     time: 'Wann',
-    lookAgain: 'Noch einmal nachsehen',
+    lookAgain: 'Aktualisieren',
     explorer: 'Im Explorer ansehen',
     another: 'Etwas anderes senden',
     ambiguous:
@@ -354,11 +360,11 @@ export const de: Texts = {
   approvals: approvals.de,
   native: native.de,
   activity: {
-    title: 'Alle Bewegungen',
-    network: 'Netz',
+    title: 'Aktivität',
+    network: 'Netzwerk',
     show: 'Anzeigen',
     tokens: 'Tokens und Sammlerstücke',
-    coins: 'Coins des Netzes',
+    coins: 'Währung des Netzwerks',
     done: 'In Ihrem Namen ausgeführt',
     direction: 'Richtung',
     all: 'alle',
@@ -373,8 +379,8 @@ export const de: Texts = {
     yourself: 'Sie, auf diesen Seiten',
     unknown: 'unbekannte Anwendung',
     called: (name, contract) => `${name} des Smart Contracts ${contract}`,
-    transferred: (recipient) => `Coins an ${recipient}`,
-    value: 'Mitgesendete Coins',
+    transferred: (recipient) => `Transfer an ${recipient}`,
+    value: 'Gesendeter Betrag',
     fee: 'Gezahlte Gebühr',
   },
   erase: {
@@ -408,6 +414,6 @@ export const de: Texts = {
     unlinked:
       'Entfernt. Eine Anmeldung auf diesem Weg führt ab jetzt zu einem anderen Konto, und alle Browser und Anwendungen, die auf diesem Weg angemeldet waren, werden innerhalb einer Minute abgemeldet.',
     kept: 'Das ließ sich nicht entfernen: Es ist der erste Weg, oder er war schon entfernt.',
-    signed_out: 'Dort abgemeldet.',
+    signed_out: 'Dieser Browser ist abgemeldet.',
   },
 }

@@ -29,8 +29,8 @@ export const en = {
   },
   front: {
     title: 'Wallet accounts',
-    what: 'People sign in with an account they already have. This service keeps a wallet for each of them, and applications can use it on their behalf, within the limits they allow.',
-    account: 'See what you have, what was done on your behalf, and which applications have access.',
+    what: 'Sign in with an account you already have. This service holds a wallet for you, and applications can use it on your behalf, within the limits you allow.',
+    account: 'See your balances, your activity, and the applications with access.',
     open: 'Open your account',
     developers: 'For developers',
     api: 'API',
@@ -54,7 +54,7 @@ export const en = {
     title: 'Development sign-in',
     notice: 'Development only: no password, no real identity',
     heading: 'Who do you want to be?',
-    hint: 'This sign-in exists in development only. Any name will do; the same name is always the same person.',
+    hint: 'This sign-in exists in development only. Choose any name. The same name is always the same user.',
     username: 'User name',
     invalid: 'This is not a valid user name.',
     rule: '1 to 64 letters, digits, dots, hyphens or underscores, beginning with a letter or a digit. Case does not matter.',
@@ -75,11 +75,13 @@ export const en = {
     back: 'Back to the sign-in page',
     /** why a user must sign in again, by what they wanted; `spends`: to allow an application to spend */
     why: {
-      send: 'Sending takes a sign-in of the last 15 minutes. Sign in again to continue.',
-      export: 'Exporting your key takes a sign-in of the last 5 minutes. Sign in again to continue.',
       approve: 'Approving a request takes a sign-in of the last 15 minutes. Sign in again to continue.',
-      again: 'This change takes a sign-in of the last 15 minutes. Sign in again, then repeat it.',
-      spends: 'Allowing an application to spend takes a sign-in of the last 15 minutes. Sign in again to continue.',
+      send: 'To send, you must have signed in within the last 15 minutes. Sign in again to continue.',
+      export: 'To export your key, you must have signed in within the last 5 minutes. Sign in again to continue.',
+      again:
+        'To make this change, you must have signed in within the last 15 minutes. Sign in again, then repeat the change.',
+      spends:
+        'To let an application spend, you must have signed in within the last 15 minutes. Sign in again to continue.',
     },
   },
   consent: {
@@ -92,23 +94,23 @@ export const en = {
     ],
     always: 'see your name, your picture and your account’s address',
     isNew: 'new',
-    spends: (application: string) => `${application} will be able to spend what is in your account`,
+    spends: (application: string) => `${application} will be able to spend everything in your account`,
     spendsHint: (application: string) =>
-      `It can send transactions on your behalf without asking you each time, and there is no limit to the amount. Allow this only if you trust ${application}.`,
+      `${application} can send transactions on your behalf without asking you each time, and without a limit. Allow this only if you trust the application.`,
     spendsTest:
-      'It can send transactions on your behalf without asking you each time. On a test network nothing is worth real money.',
+      'The application can send transactions on your behalf without asking you each time. On a test network, nothing is worth real money.',
     allow: 'Allow',
     deny: 'Do not allow',
     never: (application: string) => `${application} never gets your keys or your password.`,
-    until: 'Access lasts until you revoke it; you are asked again only if it requests more.',
+    until: 'Access lasts until you revoke it. You are asked again only if the application requests more.',
     eachTime:
-      'It runs on this device and cannot prove its identity, so you are asked at every sign-in. Allow it only if you have just started it yourself.',
+      'The application runs on this device and cannot prove its identity, so you are asked at every sign-in. Allow access only if you have just started the application yourself.',
     where: 'Revoke access at any time in your account',
     switch: 'Use another account',
     /** for an application of the operator's own, instead of `question`, `spends` and `allow` */
     ownTitle: (application: string) => `Continue to ${application}`,
     ownQuestion: (application: string) => `Continue to ${application} with this account?`,
-    ownHint: (application: string, operator: string) => `${application} is run by ${operator}, as this page is.`,
+    ownHint: (application: string, operator: string) => `${operator} runs ${application} and this page.`,
     ownAllow: 'Continue',
   },
   /** permissions in everyday words, after “will be able to” */
@@ -119,8 +121,7 @@ export const en = {
     'contracts:write': 'send transactions and spend from your account',
     'messages:sign': 'sign messages, such as sign-ins to other services',
     'users:read': 'see your name, your balances and your transfers at any time, even when you are not using it',
-    'users:directory':
-      'look up other people who use it, and let them look up your name, your picture and your account’s address',
+    'users:directory': 'find other users by name, and let them find your name, your picture and your account’s address',
   } as Record<string, string>,
   leaving: {
     title: 'Sign out',
@@ -140,7 +141,7 @@ export const en = {
     badSignIn: {
       pageTitle: 'Sign-in',
       title: 'This sign-in cannot be started',
-      hint: 'The application sent an invalid request. Go back to it, and report this to its developer:',
+      hint: 'The application sent an invalid request. Go back to the application, and report this to its developer:',
     },
     badSignOut: {
       pageTitle: 'Sign out',
@@ -153,15 +154,15 @@ export const en = {
     notOurForm: 'The form was not sent from our page.',
     noProvider: 'This installation has no identity provider with that name.',
     noState: (provider: string) => `The response from ${provider} has no state parameter.`,
-    cancelled: (provider: string) => `You cancelled the sign-in with ${provider}, or it refused you.`,
-    notThisWay: (provider: string) => `The response from ${provider} came in an unexpected way.`,
+    cancelled: (provider: string) => `The sign-in with ${provider} was cancelled or rejected. Try again.`,
+    notThisWay: (provider: string) => `${provider} responded in an unexpected way. Try again.`,
     notAgain: (provider: string) =>
       `${provider} did not ask you to sign in again, which is required here. Sign out there first, then try again.`,
     cannotLink: (provider: string) =>
-      `You can sign in with ${provider}, but you cannot add it to an account: the operator has not confirmed that adding it is safe.`,
+      `You can sign in with ${provider}, but you cannot add this sign-in to an account: the operator has not confirmed that it is safe.`,
     failedCheck: (provider: string) => `The response from ${provider} could not be verified.`,
     away: (provider: string) => `${provider} is not responding at the moment. Try again, or sign in another way.`,
-    otherBrowser: 'It expired, or you are no longer signed in here as you were when it began.',
+    otherBrowser: 'This step expired, or you are no longer signed in here as when it began.',
     notSure: 'The box was not ticked, so nothing was deleted.',
   },
   /** title of a refusal that has none in `codes`; its help is the text of `userMessages` */
@@ -169,13 +170,16 @@ export const en = {
   /** errors that users can meet on a page: what happened, and what helps */
   codes: {
     sign_in_expired: ['This sign-in is no longer valid', 'Go back to the application and sign in again.'],
-    sign_in_refused: ['The sign-in was refused', 'Go back to the application and sign in again.'],
+    sign_in_refused: ['The sign-in was rejected', 'Go back to the application and sign in again.'],
     unknown_provider: ['Unknown identity provider', 'This installation has no identity provider with that name.'],
     provider_unavailable: ['The identity provider is not responding', 'Try to sign in again in a moment.'],
-    application_suspended: ['The application is suspended', 'The operator of this service has suspended it.'],
+    application_suspended: [
+      'The application is suspended',
+      'The operator of this service has suspended this application.',
+    ],
     account_frozen: [
       'The account is frozen',
-      'The operator of this service has frozen it: you can view it, but not send anything from it.',
+      'The operator of this service has frozen the account: you can view it, but not send anything from it. Contact support.',
     ],
     rate_limited: ['Too many requests', 'Wait a moment, then try again.'],
     not_found: ['Page not found', 'There is nothing at this address.'],
@@ -185,40 +189,52 @@ export const en = {
       'This is not an address',
       'An address is 0x and 40 more characters: digits and letters from a to f. Copy it again.',
     ],
-    invalid_user_id: ['This is not a user id', 'A user id starts with the name of the person’s identity provider.'],
+    invalid_user_id: ['This is not a user id', 'A user id starts with the name of the user’s identity provider.'],
     invalid_amount: [
       'This amount cannot be sent',
-      'It must be greater than zero. A single collectible needs no amount; others are counted in whole units.',
+      'The amount must be greater than zero. A single collectible needs no amount; others are counted in whole units.',
     ],
     amount_precision: [
       'The amount has too many decimal places',
-      'What you send cannot be divided that finely. Nothing is rounded.',
+      'This asset has fewer decimal places. Amounts are not rounded. Enter fewer decimal places.',
     ],
-    invalid_recipient: ['Nobody can receive it there', 'Whatever is sent to this address would be lost for good.'],
+    invalid_recipient: [
+      'This address cannot receive it',
+      'Anything sent to this address would be lost permanently. Choose another recipient.',
+    ],
     unknown_recipient: [
       'Recipient not found',
-      'Nobody here has this name, or more than one person does. Check it, or use an address.',
+      'No user, or more than one, has this name. Check the name, or use an address.',
     ],
     insufficient_funds: [
       'Insufficient funds',
       'Your account holds less than the amount plus the highest possible fee.',
     ],
-    insufficient_tokens: ['Not enough of this token', 'Your account holds less than you want to send.'],
+    insufficient_tokens: [
+      'Not enough of this token',
+      'Your account holds less than you want to send. Choose a smaller amount.',
+    ],
     not_token_owner: ['This is not yours', 'The collectible belongs to another account, or does not exist.'],
-    transfer_refused: ['The token rejected it', 'Its contract does not allow this transfer. Nothing was sent.'],
-    execution_reverted: ['The contract rejected it', 'Nothing was sent.'],
-    policy_denied: ['The rules of this service do not allow it', 'Nothing was sent.'],
+    transfer_refused: ['The token rejected the transfer', 'Nothing was sent. Check the recipient and the amount.'],
+    execution_reverted: [
+      'The contract rejected the transaction',
+      'Nothing was sent. Check the details, or contact support.',
+    ],
+    policy_denied: ['The rules of this service do not allow this', 'Nothing was sent. Contact support.'],
     fee_cap_reached: [
       'The network is too expensive at the moment',
-      'It requires a higher fee than the operator of this service allows. Nothing was sent.',
+      'The network requires a higher fee than the operator of this service allows. Nothing was sent. Try again later.',
     ],
     too_many_pending: ['Too many transactions are pending', 'Wait until some of them are confirmed.'],
-    account_stopped: ['The account is stopped', 'The operator of this service has to review it first.'],
+    account_stopped: [
+      'The account is stopped',
+      'The operator of this service must review the account first. Contact support.',
+    ],
     chain_unavailable: ['The network is not responding', 'Nothing new was sent. Try again in a moment.'],
     chain_timeout: ['The network is not responding', 'Try again in a moment.'],
     signer_unavailable: [
       'The service is not available at the moment',
-      'Submit the same form again: it takes effect once, however often you do.',
+      'Submit the same form again. It takes effect only once.',
     ],
     overloaded: ['The service is busy', 'Try again in a moment.'],
     idempotency_key_reused: ['This form was already used for something else', 'Start again.'],
@@ -238,7 +254,7 @@ export const en = {
     unreadable: 'This network is not responding at the moment. Nothing is lost: check again later.',
     collectibles: 'Collectibles',
     spam: 'Looks like spam',
-    spamHint: 'It is named the way frauds are. Do not visit sites that it names.',
+    spamHint: 'Its name looks like a known scam. Do not visit sites in the name.',
     showAll: 'Show all activity',
     browserOn: (browser: string, system: string) => `${browser} on ${system}`,
     unknownBrowser: 'unknown browser',
@@ -265,7 +281,8 @@ export const en = {
       count === 1 ? 'one active sign-in' : count === 0 ? 'no active sign-in' : `${count} active sign-ins`,
     revoke: 'Revoke access',
     identities: 'Ways to sign in',
-    identitiesHint: 'Each of them opens this one account. The first one cannot be removed: it identifies the account.',
+    identitiesHint:
+      'Each of these sign-ins opens this account. The first sign-in cannot be removed, because it identifies the account.',
     firstIdentity: 'first',
     remove: 'Remove',
     add: (provider: string) => `Add a sign-in with ${provider}`,
@@ -277,9 +294,9 @@ export const en = {
     signOutOthers: 'Sign out all other browsers',
     signOutEverywhere: 'Sign out everywhere, applications too',
     signedOutEverywhere:
-      'In every browser and in every application, within a minute. What you allowed applications to do stays allowed: they need not ask you again.',
+      'In every browser and in every application, within a minute. Your consents remain valid: applications need not ask you again.',
     unlinkedHere:
-      'You removed the way to sign in that you had used here. Every other session that used it has ended too. You can close this page.',
+      'You removed the sign-in that you had used here. All other sessions of this sign-in have ended as well. You can close this page.',
     data: 'Download my data',
     erase: 'Delete my data',
     signedOut: 'You are signed out',
@@ -358,36 +375,37 @@ export const en = {
   },
   erase: {
     title: 'Delete your data?',
-    goesTitle: 'What is deleted',
+    goesTitle: 'Deleted',
     goes: [
       'your name, your picture and your e-mail address',
-      'which applications you used and what you allowed them to do; you are signed out of them',
+      'the applications that you used, and your consents; you are signed out of the applications',
       'every way to sign in except the first one',
-      'where you are signed in; you are signed out everywhere',
+      'your sessions; you are signed out everywhere',
     ],
-    staysTitle: 'What stays',
+    staysTitle: 'Not deleted',
     stays: [
       'Everything that is on a blockchain: your address, its balances and its transfers are public, and nobody can delete them.',
-      'The id of your account and its address, with the record of its transactions, because they belong to what is on the blockchain.',
-      'The key of your account, in the signer: without it, whatever the address holds would be lost.',
+      'The id and the address of your account, with the record of its transactions, because they belong to the data on the blockchain.',
+      'The key of your account, in the signer: without the key, everything at the address would be lost.',
     ],
     back: (identity: string) =>
-      `Anyone who signs in as ${identity} again gets the same account. If you can no longer sign in that way, send what the account holds somewhere else first.`,
-    sure: 'I understand what is deleted and what stays',
+      `If you sign in as ${identity} again, you get the same account. If you can no longer sign in that way, first send your funds to another address.`,
+    sure: 'I understand which data is deleted and which is not',
     delete: 'Delete my data',
-    keep: 'Keep everything',
+    keep: 'Do not delete anything',
   },
   /** what the user has just done, by the code in the address */
   done: {
-    again: 'You signed in again. Now repeat what you wanted to do.',
-    revoked: 'Access revoked. The application has to ask you again, and its access ends within a minute.',
-    linked: 'Added. You can sign in to this account that way now.',
+    again: 'You signed in again. Now repeat your last step.',
+    revoked:
+      'Access revoked. The access of the application ends within a minute. To get access again, the application must ask you.',
+    linked: 'Added. You can now sign in to this account this way.',
     already_linked: 'That sign-in already belongs to this account.',
     has_own_account:
-      'That sign-in has an account of its own here, which may hold something, so it cannot be added to this one. Sign in with it to use that account.',
+      'That sign-in already has its own account here, which may hold funds, so you cannot add it to this account. To use the other account, sign in with it.',
     unlinked:
-      'Removed. From now on that sign-in opens another account, and every browser and application that was signed in with it is signed out within a minute.',
-    kept: 'It could not be removed: it is the first one, or was already removed.',
+      'Removed. This sign-in now opens another account. Browsers and applications that used it are signed out within a minute.',
+    kept: 'This sign-in could not be removed: it is the first one, or was already removed.',
     signed_out: 'That browser is signed out.',
   } as Record<string, string>,
 }

@@ -35,18 +35,18 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
   en: {
     title: 'Export your key',
     whatItIs:
-      'The key is what this account is. With it you can use the account in any wallet, without this service. The account stays here, too.',
+      'Anyone who has this key controls this account. You can use the key in any wallet, without this service. You can also continue to use the account here.',
     danger:
-      'Anyone who has the key can spend everything in this account at any time. It cannot be changed or called back, and nobody can help after a theft.',
+      'Anyone who has the key can spend everything in this account at any time. A key cannot be changed or revoked. If it is stolen, nobody can recover your funds.',
     delay: (time) =>
-      `The key can be downloaded ${time} after your request. Every page of your account says so, and you can cancel it until then.`,
+      `The key can be downloaded ${time} after your request. Every page of your account shows the request, and you can cancel it until then.`,
     ask: 'Request the key',
     off: 'This service does not export keys.',
     waiting: (asked, ready) =>
       `Requested on ${asked}. The key can be downloaded here from ${ready}, after signing in again.`,
     ready: (until) => `The key can be downloaded now, until ${until}, once.`,
     notYou:
-      'If this was not you: cancel it now, sign out everywhere, and change the password of the account you sign in with.',
+      'If this was not you, cancel the export now, sign out everywhere, and change the password of the account you sign in with.',
     cancel: 'Cancel the export',
     signInAgain: 'Sign in again to download the key',
     needsScript: 'This step needs JavaScript: the key is encrypted on your device.',
@@ -59,10 +59,10 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     differ: 'The two passwords are different.',
     tooShort: 'The password needs at least 12 characters.',
     working: 'Encrypting the key. This takes a few seconds.',
-    done: 'The file was downloaded. Keep it apart from its password, and try it in your wallet.',
+    done: 'The file was downloaded. Store it separately from its password, and try it in your wallet.',
     failed: 'This did not work, and nothing was downloaded. Try again.',
     tooOld: 'Your sign-in is more than 5 minutes old. Reload this page to sign in again.',
-    wrongKey: 'What arrived is not the key of your address. Nothing was saved. Contact support.',
+    wrongKey: 'The received key does not belong to your address. Nothing was saved. Contact support.',
     exported: (time) =>
       `The key of this account was exported on ${time}. Anyone who has the file and its password can spend from it.`,
     noticeWaiting: (ready) => `The key of this account was requested and can be downloaded from ${ready}.`,
@@ -72,9 +72,9 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
   de: {
     title: 'Schlüssel exportieren',
     whatItIs:
-      'Der Schlüssel ist das Konto. Mit ihm können Sie es in jeder Wallet nutzen, ohne diesen Dienst. Hier bleibt das Konto trotzdem bestehen.',
+      'Wer diesen Schlüssel hat, verfügt über dieses Konto. Sie können den Schlüssel in jeder Wallet nutzen, ohne diesen Dienst. Hier können Sie das Konto weiterhin nutzen.',
     danger:
-      'Wer den Schlüssel hat, kann jederzeit alles ausgeben, was auf diesem Konto ist. Er lässt sich nicht ändern und nicht zurückholen, und nach einem Diebstahl kann niemand helfen.',
+      'Wer den Schlüssel hat, kann jederzeit alles ausgeben, was auf diesem Konto ist. Ein Schlüssel lässt sich weder ändern noch widerrufen. Wird er gestohlen, kann niemand Ihr Guthaben zurückholen.',
     delay: (time) =>
       `Der Schlüssel kann ${time} nach Ihrer Anforderung heruntergeladen werden. Jede Seite Ihres Kontos weist darauf hin, und bis dahin können Sie abbrechen.`,
     ask: 'Schlüssel anfordern',
@@ -100,7 +100,7 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     failed: 'Das hat nicht geklappt, und es wurde nichts heruntergeladen. Versuchen Sie es noch einmal.',
     tooOld: 'Ihre Anmeldung ist mehr als 5 Minuten alt. Laden Sie die Seite neu, um sich wieder anzumelden.',
     wrongKey:
-      'Was angekommen ist, ist nicht der Schlüssel Ihrer Adresse. Es wurde nichts gespeichert. Wenden Sie sich an den Support.',
+      'Der empfangene Schlüssel gehört nicht zu Ihrer Adresse. Es wurde nichts gespeichert. Wenden Sie sich an den Support.',
     exported: (time) =>
       `Der Schlüssel dieses Kontos wurde am ${time} exportiert. Wer die Datei und ihr Passwort hat, kann von diesem Konto ausgeben.`,
     noticeWaiting: (ready) =>
@@ -122,10 +122,10 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
       `Demandée le ${asked}. La clé pourra être téléchargée ici à partir du ${ready}, après une nouvelle connexion.`,
     ready: (until) => `La clé peut être téléchargée maintenant, jusqu’au ${until}, une seule fois.`,
     notYou:
-      'Si ce n’était pas vous : annulez maintenant, déconnectez-vous partout et changez le mot de passe du compte avec lequel vous vous connectez.',
+      'Si ce n’était pas vous\u202f: annulez maintenant, déconnectez-vous partout et changez le mot de passe du compte avec lequel vous vous connectez.',
     cancel: 'Annuler l’exportation',
     signInAgain: 'Se reconnecter pour télécharger la clé',
-    needsScript: 'Cette étape nécessite JavaScript : la clé est chiffrée sur votre appareil.',
+    needsScript: 'Cette étape nécessite JavaScript\u202f: la clé est chiffrée sur votre appareil.',
     password: 'Mot de passe du fichier',
     passwordHint:
       'Au moins 12 caractères. Il chiffre la clé sur cet appareil et n’est envoyé nulle part. S’il est perdu, personne ne peut ouvrir le fichier.',
@@ -138,7 +138,7 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     done: 'Le fichier a été téléchargé. Conservez-le séparément de son mot de passe, et essayez-le dans votre portefeuille.',
     failed: 'Cela n’a pas fonctionné, et rien n’a été téléchargé. Réessayez.',
     tooOld: 'Votre connexion date de plus de 5 minutes. Rechargez cette page pour vous reconnecter.',
-    wrongKey: 'Ce qui est arrivé n’est pas la clé de votre adresse. Rien n’a été enregistré. Contactez l’assistance.',
+    wrongKey: 'La clé reçue n’est pas celle de votre adresse. Rien n’a été enregistré. Contactez le support.',
     exported: (time) =>
       `La clé de ce compte a été exportée le ${time}. Toute personne qui a le fichier et son mot de passe peut dépenser depuis ce compte.`,
     noticeWaiting: (ready) => `La clé de ce compte a été demandée et pourra être téléchargée à partir du ${ready}.`,
@@ -148,9 +148,9 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
   es: {
     title: 'Exportar tu clave',
     whatItIs:
-      'La clave es la cuenta misma. Con ella puedes usarla en cualquier monedero, sin este servicio. La cuenta también sigue aquí.',
+      'Quien tenga esta clave controla esta cuenta. Puedes usar la clave en cualquier monedero, sin este servicio. También puedes seguir usando la cuenta aquí.',
     danger:
-      'Quien tenga la clave puede gastar en cualquier momento todo lo que hay en esta cuenta. No se puede cambiar ni recuperar, y nadie puede ayudar después de un robo.',
+      'Quien tenga la clave puede gastar en cualquier momento todo lo que hay en esta cuenta. Una clave no se puede cambiar ni revocar. Si la roban, nadie puede recuperar tus fondos.',
     delay: (time) =>
       `La clave se puede descargar ${time} después de tu solicitud. Cada página de tu cuenta lo indica, y hasta entonces puedes cancelarlo.`,
     ask: 'Solicitar la clave',
@@ -175,8 +175,7 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     done: 'El archivo se ha descargado. Guárdalo separado de su contraseña y pruébalo en tu monedero.',
     failed: 'No ha funcionado, y no se ha descargado nada. Inténtalo de nuevo.',
     tooOld: 'Iniciaste sesión hace más de 5 minutos. Recarga esta página para iniciar sesión de nuevo.',
-    wrongKey:
-      'Lo que ha llegado no es la clave de tu dirección. No se ha guardado nada. Ponte en contacto con soporte.',
+    wrongKey: 'La clave recibida no es la de tu dirección. No se ha guardado nada. Ponte en contacto con el soporte.',
     exported: (time) =>
       `La clave de esta cuenta se exportó el ${time}. Quien tenga el archivo y su contraseña puede gastar desde ella.`,
     noticeWaiting: (ready) => `Se ha solicitado la clave de esta cuenta y se podrá descargar a partir del ${ready}.`,
@@ -184,21 +183,21 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     noticeLink: 'Ver o cancelar',
   },
   ja: {
-    title: '鍵の書き出し',
+    title: '鍵のエクスポート',
     whatItIs:
-      '鍵はアカウントそのものです。鍵があれば、このサービスなしで、どのウォレットでもこのアカウントを使えます。アカウントはここにも残ります。',
+      'この鍵を持つ人は、このアカウントを管理できます。鍵は、このサービスなしで、どのウォレットでも使えます。ここでもアカウントを引き続き使えます。',
     danger:
-      '鍵を持つ人は、このアカウントにあるものをいつでもすべて使えます。変更も取り消しもできず、盗まれた後は誰も助けられません。',
+      '鍵を持つ人は、このアカウントにあるものをいつでもすべて使えます。鍵は変更も無効化もできません。盗まれた場合、誰も資産を取り戻せません。',
     delay: (time) =>
       `鍵は申請から${time}後にダウンロードできます。その間、アカウントのすべてのページに表示され、取り消すことができます。`,
     ask: '鍵を申請する',
-    off: 'このサービスでは鍵を書き出せません。',
+    off: 'このサービスでは鍵をエクスポートできません。',
     waiting: (asked, ready) =>
       `${asked}に申請されました。${ready}以降、もう一度サインインすると、ここで鍵をダウンロードできます。`,
     ready: (until) => `鍵を今ダウンロードできます。${until}まで、1回だけです。`,
     notYou:
       '心当たりがない場合は、今すぐ取り消し、すべての場所からサインアウトし、サインインに使うアカウントのパスワードを変更してください。',
-    cancel: '書き出しを取り消す',
+    cancel: 'エクスポートを取り消す',
     signInAgain: 'もう一度サインインして鍵をダウンロードする',
     needsScript: 'この手順にはJavaScriptが必要です。鍵はお使いの端末で暗号化されます。',
     password: 'ファイルのパスワード',
@@ -212,9 +211,10 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
     done: 'ファイルをダウンロードしました。パスワードとは別の場所に保管し、ウォレットで試してください。',
     failed: 'うまくいきませんでした。何もダウンロードされていません。もう一度お試しください。',
     tooOld: 'サインインから5分以上たっています。このページを再読み込みして、もう一度サインインしてください。',
-    wrongKey: '届いたのはあなたのアドレスの鍵ではありません。何も保存されていません。サポートに連絡してください。',
+    wrongKey:
+      '受信した鍵はあなたのアドレスのものではありません。何も保存されていません。サポートにお問い合わせください。',
     exported: (time) =>
-      `このアカウントの鍵は${time}に書き出されました。ファイルとパスワードを持つ人は、このアカウントから使うことができます。`,
+      `このアカウントの鍵は${time}にエクスポートされました。ファイルとパスワードを持つ人は、このアカウントから使うことができます。`,
     noticeWaiting: (ready) => `このアカウントの鍵が申請されました。${ready}以降にダウンロードできます。`,
     noticeReady: 'このアカウントの鍵が申請され、今ダウンロードできます。',
     noticeLink: '確認・取り消し',

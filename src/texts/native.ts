@@ -14,12 +14,11 @@ type NativeTexts = {
 
 export const native: Record<'en' | 'de' | 'fr' | 'es' | 'ja', NativeTexts> = {
   en: {
-    notListed:
-      'Listed is what people of this service sent each other. What comes from elsewhere shows in your balance only.',
+    notListed: 'This list shows payments between users of this service. Other payments appear only in your balance.',
     listedFrom: (block: number) =>
-      `Complete from block ${block} on. Of what was before, what people of this service sent each other is listed.`,
-    internalFrom: (block: number) => `What contracts paid out is listed from block ${block} on.`,
-    noInternal: 'What contracts pay out is not listed on this network: it shows in your balance only.',
+      `Complete since block ${block}. Earlier entries show only payments between users of this service.`,
+    internalFrom: (block: number) => `Payments by contracts are listed since block ${block}.`,
+    noInternal: 'Payments by contracts are not listed on this network. They appear only in your balance.',
     internal: 'by a contract',
     feeAlone: 'fee of a transaction',
     minted: 'from a deposit',
@@ -28,12 +27,12 @@ export const native: Record<'en' | 'de' | 'fr' | 'es' | 'ja', NativeTexts> = {
   },
   de: {
     notListed:
-      'Aufgeführt sind Coins, die Personen mit einem Konto bei diesem Dienst einander gesendet haben. Was von anderswo kommt, sehen Sie nur an Ihrem Guthaben.',
+      'Diese Liste zeigt Zahlungen zwischen Nutzern dieses Dienstes. Andere Zahlungen sehen Sie nur an Ihrem Guthaben.',
     listedFrom: (block: number) =>
-      `Vollständig ab Block ${block}. Aus der Zeit davor ist aufgeführt, was Personen mit einem Konto bei diesem Dienst einander gesendet haben.`,
-    internalFrom: (block: number) => `Was Smart Contracts ausgezahlt haben, ist ab Block ${block} aufgeführt.`,
+      `Vollständig ab Block ${block}. Davor sind nur Zahlungen zwischen Nutzern dieses Dienstes aufgeführt.`,
+    internalFrom: (block: number) => `Zahlungen von Smart Contracts sind ab Block ${block} aufgeführt.`,
     noInternal:
-      'Was Smart Contracts auszahlen, ist in diesem Netz nicht aufgeführt: Sie sehen es nur an Ihrem Guthaben.',
+      'Zahlungen von Smart Contracts sind in diesem Netzwerk nicht aufgeführt. Sie sehen sie nur an Ihrem Guthaben.',
     internal: 'durch einen Smart Contract',
     feeAlone: 'Gebühr einer Transaktion',
     minted: 'aus einer Einzahlung',
@@ -42,12 +41,12 @@ export const native: Record<'en' | 'de' | 'fr' | 'es' | 'ja', NativeTexts> = {
   },
   fr: {
     notListed:
-      'La cryptomonnaie que des personnes de ce service se sont envoyée est listée. Ce qui vient d’ailleurs n’apparaît que dans votre solde.',
+      'Cette liste contient les paiements entre utilisateurs de ce service. Les autres paiements n’apparaissent que dans votre solde.',
     listedFrom: (block: number) =>
-      `La liste est complète à partir du bloc ${block}. Avant, seul ce que des personnes de ce service se sont envoyé est listé.`,
-    internalFrom: (block: number) => `Ce que des contrats intelligents ont versé est listé à partir du bloc ${block}.`,
+      `La liste est complète à partir du bloc ${block}. Avant, elle ne contient que les paiements entre utilisateurs de ce service.`,
+    internalFrom: (block: number) => `Les paiements des contrats intelligents sont listés à partir du bloc ${block}.`,
     noInternal:
-      'Ce que versent les contrats intelligents n’est pas listé sur ce réseau\u202f: cela n’apparaît que dans votre solde.',
+      'Les paiements des contrats intelligents ne sont pas listés sur ce réseau. Ils n’apparaissent que dans votre solde.',
     internal: 'par un contrat intelligent',
     feeAlone: 'frais d’une transaction',
     minted: 'issu d’un dépôt',
@@ -55,12 +54,11 @@ export const native: Record<'en' | 'de' | 'fr' | 'es' | 'ja', NativeTexts> = {
     reward: 'récompense pour un bloc',
   },
   es: {
-    notListed:
-      'Aparecen las monedas que se han enviado entre sí personas de este servicio. Lo que viene de fuera solo se ve en tu saldo.',
+    notListed: 'Esta lista muestra los pagos entre usuarios de este servicio. Los demás pagos solo se ven en tu saldo.',
     listedFrom: (block: number) =>
-      `La lista está completa desde el bloque ${block}. De antes aparece lo que se enviaron entre sí personas de este servicio.`,
-    internalFrom: (block: number) => `Lo que pagaron los contratos inteligentes aparece desde el bloque ${block}.`,
-    noInternal: 'En esta red no aparece lo que pagan los contratos inteligentes: solo se ve en tu saldo.',
+      `La lista está completa desde el bloque ${block}. Antes solo muestra los pagos entre usuarios de este servicio.`,
+    internalFrom: (block: number) => `Los pagos de contratos inteligentes aparecen desde el bloque ${block}.`,
+    noInternal: 'En esta red no aparecen los pagos de contratos inteligentes. Solo se ven en tu saldo.',
     internal: 'por un contrato inteligente',
     feeAlone: 'comisión de una transacción',
     minted: 'procedente de un depósito',
@@ -68,12 +66,11 @@ export const native: Record<'en' | 'de' | 'fr' | 'es' | 'ja', NativeTexts> = {
     reward: 'recompensa por un bloque',
   },
   ja: {
-    notListed:
-      'このサービスを利用する人どうしで送ったコインが表示されます。外部から届いたものは残高にだけ反映されます。',
+    notListed: 'この一覧には、このサービスの利用者間の支払いが表示されます。その他の支払いは残高にだけ反映されます。',
     listedFrom: (block: number) =>
-      `ブロック ${block} 以降はすべて表示されます。それ以前は、このサービスを利用する人どうしで送ったコインが表示されます。`,
-    internalFrom: (block: number) => `スマートコントラクトが送ったコインは、ブロック ${block} 以降が表示されます。`,
-    noInternal: 'このネットワークでは、スマートコントラクトが送ったコインは表示されず、残高にだけ反映されます。',
+      `ブロック ${block} 以降はすべて表示されます。それ以前は、このサービスの利用者間の支払いだけが表示されます。`,
+    internalFrom: (block: number) => `スマートコントラクトによる支払いは、ブロック ${block} 以降が表示されます。`,
+    noInternal: 'このネットワークでは、スマートコントラクトによる支払いは表示されず、残高にだけ反映されます。',
     internal: 'スマートコントラクト経由',
     feeAlone: 'トランザクションの手数料',
     minted: '入金によるもの',

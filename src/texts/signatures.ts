@@ -25,13 +25,13 @@ type MessageName = 'login' | 'text' | 'payment' | 'allowance' | 'order' | 'vote'
 export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesTexts> = {
   en: {
     title: 'Everything signed for you',
-    hint: 'Every signature that was made with your account, as the signer’s own log has it: also those that nobody showed you.',
+    hint: 'Every signature that was made with your account, from the signer’s own log, including signatures that no application showed you.',
     check:
-      'To check one: save its proof to a file, and give the signer’s key as you wrote it down earlier, from /.well-known/chatelaine-signing-log.',
-    raised: 'raised fee',
+      'To verify a signature, save its proof to a file. Run chatelaine verify-log with --proof and the file, and with --key and the signer’s key. Use the key that you noted earlier from /.well-known/chatelaine-signing-log.',
+    raised: 'fee bump',
     cancelled: 'cancelled: uses the nonce, does nothing else',
     sponsored: 'a sponsor pays the fee',
-    together: 'all of it or nothing',
+    together: 'all or nothing',
     delegated: (code: string) => `Your account runs the code at ${code}`,
     link: 'Every signature, with its proof',
     nonce: (nonce: number) => `nonce ${nonce}`,
@@ -51,15 +51,16 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     },
   },
   de: {
-    title: 'Alles, was für Sie unterschrieben wurde',
-    hint: 'Jede Unterschrift, die mit Ihrem Konto geleistet wurde, so wie sie im eigenen Protokoll des Unterzeichners steht: auch die, die Ihnen niemand gezeigt hat.',
-    check: 'Zum Prüfen: Nachweis in einer Datei speichern, Schlüssel des Unterzeichners wie früher notiert angeben.',
+    title: 'Alles, was für Sie signiert wurde',
+    hint: 'Jede Signatur mit Ihrem Konto, aus dem eigenen Protokoll des Signaturdienstes: auch solche, die Ihnen keine Anwendung gezeigt hat.',
+    check:
+      'Um eine Signatur zu prüfen, speichern Sie ihren Nachweis in einer Datei. Rufen Sie chatelaine verify-log mit --proof und der Datei sowie mit --key und dem Schlüssel des Signaturdienstes auf. Verwenden Sie den Schlüssel, den Sie sich früher von /.well-known/chatelaine-signing-log notiert haben.',
     raised: 'erhöhte Gebühr',
     cancelled: 'abgebrochen: verbraucht die Nonce, sonst nichts',
     sponsored: 'ein Sponsor zahlt die Gebühr',
     together: 'alles oder nichts',
     delegated: (code: string) => `Ihr Konto führt den Code bei ${code} aus`,
-    link: 'Jede Unterschrift, mit Nachweis',
+    link: 'Jede Signatur, mit Nachweis',
     nonce: (nonce: number) => `Nonce ${nonce}`,
     proof: (record: number) => `Nachweis: Eintrag ${record}`,
     paid: (to: string) => `Gesendet an ${to}`,
@@ -78,17 +79,17 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
   },
   fr: {
     title: 'Tout ce qui a été signé pour vous',
-    hint: 'Chaque signature faite avec votre compte, telle que le journal du signataire la contient : même celles que personne ne vous a montrées.',
+    hint: 'Chaque signature faite avec votre compte, d’après le journal du service de signature\u202f: même celles qu’aucune application ne vous a montrées.',
     check:
-      'Pour en vérifier une : enregistrez sa preuve dans un fichier et donnez la clé du signataire notée auparavant, depuis /.well-known/chatelaine-signing-log.',
+      'Pour vérifier une signature, enregistrez sa preuve dans un fichier. Lancez chatelaine verify-log avec --proof et ce fichier, et avec --key et la clé du service de signature. Utilisez la clé que vous avez notée auparavant depuis /.well-known/chatelaine-signing-log.',
     raised: 'frais augmentés',
-    cancelled: 'annulée : utilise le nonce, rien d’autre',
+    cancelled: 'annulée\u202f: utilise le nonce, rien d’autre',
     sponsored: 'un sponsor paie les frais',
     together: 'tout ou rien',
     delegated: (code: string) => `Votre compte exécute le code de ${code}`,
     link: 'Chaque signature, avec sa preuve',
     nonce: (nonce: number) => `nonce ${nonce}`,
-    proof: (record: number) => `Preuve : enregistrement ${record}`,
+    proof: (record: number) => `Preuve\u202f: enregistrement ${record}`,
     paid: (to: string) => `Envoyé à ${to}`,
     called: (name: string, to: string) => `${name} de ${to}`,
     messages: {
@@ -105,9 +106,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
   },
   es: {
     title: 'Todo lo firmado en tu nombre',
-    hint: 'Cada firma hecha con tu cuenta, tal como figura en el registro propio del firmante: también las que nadie te mostró.',
+    hint: 'Cada firma hecha con tu cuenta, según el registro propio del servicio de firma: también las que ninguna aplicación te mostró.',
     check:
-      'Para comprobar una: guarda su prueba en un archivo e indica la clave del firmante que anotaste antes, de /.well-known/chatelaine-signing-log.',
+      'Para comprobar una firma, guarda su prueba en un archivo. Ejecuta chatelaine verify-log con --proof y ese archivo, y con --key y la clave del servicio de firma. Usa la clave que anotaste antes de /.well-known/chatelaine-signing-log.',
     raised: 'comisión aumentada',
     cancelled: 'cancelada: usa el nonce y nada más',
     sponsored: 'un patrocinador paga la comisión',
@@ -132,9 +133,9 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
   },
   ja: {
     title: 'あなたのために行われたすべての署名',
-    hint: 'あなたのアカウントで行われた署名を、署名プログラム自身の記録のとおりにすべて示します。誰からも知らされていない署名も含みます。',
+    hint: 'あなたのアカウントで行われたすべての署名です。署名サービス自身の記録に基づき、どのアプリケーションも表示しなかった署名も含みます。',
     check:
-      '確認するには、証明をファイルに保存し、以前 /.well-known/chatelaine-signing-log から書き留めた署名プログラムの鍵を指定してください。',
+      '署名を検証するには、証明をファイルに保存し、chatelaine verify-log を --proof（そのファイル）と --key（署名サービスの鍵）を付けて実行してください。鍵は、以前 /.well-known/chatelaine-signing-log から控えたものを使ってください。',
     raised: '手数料の引き上げ',
     cancelled: '取り消し: ノンスを使うだけです',
     sponsored: '手数料はスポンサーが負担',

@@ -2,6 +2,7 @@ import type { ErrorCode } from '../errors.ts'
 
 const NOT_SENT = 'Nothing was sent.'
 const NOT_MOVED = 'No money was moved.'
+const NOT_SIGNED_IN = 'You were not signed in.'
 const SUPPORT = 'Contact the application’s support.'
 const RETRY = 'Try again in a moment.'
 const BAD_REQUEST = `The application sent a request that this service cannot process. ${NOT_MOVED} ${SUPPORT}`
@@ -69,7 +70,7 @@ export const userMessages: UserMessages = {
   invalid_recipient: `Anything sent to this address would be lost. ${NOT_SENT} Choose another recipient.`,
   unknown_recipient: `The recipient was not found, or the name is not unique. ${NOT_SENT} Use a user id or an address.`,
   not_a_token: `There is no token at this address. ${NOT_SENT} Check the address and the network.`,
-  idempotency_key_reused: `This was already used for something else. Nothing new was sent. Start again.`,
+  idempotency_key_reused: `This request was already used for something else. Nothing new was sent. Start again.`,
   fee_cap_reached: `The network fee is too high at the moment. ${NOT_SENT} Try again later.`,
   not_cancellable: 'This transaction can no longer be changed. Your request had no effect. Check the state of the transaction.',
   chain_unsupported: `The network no longer has this information. ${NOT_MOVED} ${SUPPORT}`,
@@ -90,12 +91,12 @@ export const userMessages: UserMessages = {
   top_up_pending: `Funds for the network fee are on their way to your account. Nothing else was sent yet. ${RETRY}`,
   shutting_down: `The service is restarting. ${NOT_MOVED} ${RETRY}`,
   signer_unavailable: `The service did not respond in time. ${UNKNOWN_OUTCOME}`,
-  auth_unavailable: `Signing in is not possible at the moment. ${NOT_MOVED} ${RETRY}`,
+  auth_unavailable: `Signing in is not possible at the moment. ${NOT_SIGNED_IN} ${RETRY}`,
   revocations_stale: `Your sign-in could not be checked. ${NOT_SENT} ${RETRY}`,
   database_unavailable: `The service did not respond in time. ${UNKNOWN_OUTCOME}`,
-  provider_unavailable: `Your identity provider is not responding. ${NOT_MOVED} Try again in a moment, or sign in another way.`,
+  provider_unavailable: `Your identity provider is not responding. ${NOT_SIGNED_IN} Try again in a moment, or sign in another way.`,
   chain_timeout: `The network took too long to respond. Nothing new was sent. ${RETRY}`,
-  sign_in_expired: `This sign-in is no longer valid. ${NOT_MOVED} Go back to the application and sign in again.`,
-  sign_in_refused: `The sign-in was rejected. ${NOT_MOVED} Go back to the application and sign in again.`,
-  unknown_provider: `This identity provider is not available here. ${NOT_MOVED} Choose another one.`,
+  sign_in_expired: `This sign-in is no longer valid. ${NOT_SIGNED_IN} Go back to the application and sign in again.`,
+  sign_in_refused: `The sign-in was rejected. ${NOT_SIGNED_IN} Go back to the application and sign in again.`,
+  unknown_provider: `This identity provider is not available here. ${NOT_SIGNED_IN} Choose another one.`,
 }

@@ -2,9 +2,10 @@ import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = 'No se ha enviado nada.'
 const NOT_MOVED = 'No se ha movido dinero.'
+const NOT_SIGNED_IN = 'No se ha iniciado sesión.'
 const SUPPORT = 'Ponte en contacto con el soporte de la aplicación.'
-const RETRY = 'Inténtalo dentro de un momento.'
-const LATER = 'Inténtalo más tarde.'
+const RETRY = 'Inténtalo de nuevo dentro de un momento.'
+const LATER = 'Inténtalo de nuevo más tarde.'
 const BAD_REQUEST = `La aplicación envió una solicitud que este servicio no puede procesar. ${NOT_MOVED} ${SUPPORT}`
 const UNKNOWN_OUTCOME =
   'Si estabas enviando algo, es posible que se haya enviado. Revisa tus transacciones antes de intentarlo de nuevo.'
@@ -26,7 +27,7 @@ export const userMessages: UserMessages = {
   forbidden_user: `No tienes acceso a este usuario. ${NOT_MOVED} Revisa el ID de usuario o inicia sesión con otra cuenta.`,
   application_suspended: `Esta aplicación está suspendida. ${NOT_SENT} ${SUPPORT}`,
   account_frozen: `Esta cuenta está congelada: se puede consultar, pero no se puede enviar nada desde ella. ${NOT_SENT} ${SUPPORT}`,
-  gas_not_sponsored: `La comisión de la red no está cubierta para esto. ${NOT_SENT} ${SUPPORT}`,
+  gas_not_sponsored: `La comisión de red no está cubierta para esto. ${NOT_SENT} ${SUPPORT}`,
   policy_denied: `Las reglas de este servicio no lo permiten. ${NOT_SENT} ${SUPPORT}`,
   approval_required: 'Esto necesita tu aprobación. No se ha firmado nada. Apruébalo en la página de este servicio e inténtalo de nuevo.',
   approval_denied: 'Has rechazado esta solicitud. No se ha firmado nada.',
@@ -40,7 +41,7 @@ export const userMessages: UserMessages = {
   conflict: `Había otra operación en curso al mismo tiempo. ${NOT_SENT} ${RETRY}`,
   export_not_ready: 'Tu clave todavía no se puede exportar. No se ha exportado nada. Espera a que termine el plazo o solicita la exportación de nuevo.',
   already_exists: 'Este nombre ya está en uso. No se ha cambiado nada. Elige otro nombre.',
-  body_too_large: `La solicitud es demasiado grande. ${NOT_MOVED} Envía menos de una vez o ponte en contacto con el soporte de la aplicación.`,
+  body_too_large: `La solicitud es demasiado grande. ${NOT_MOVED} Envía menos datos a la vez o ponte en contacto con el soporte de la aplicación.`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,
   headers_too_large: BAD_REQUEST,
@@ -56,24 +57,24 @@ export const userMessages: UserMessages = {
   invalid_typed_data: 'Este mensaje no se puede firmar. No se ha firmado nada. Ponte en contacto con el soporte de la aplicación.',
   no_contract: `En esta dirección no hay ningún contrato inteligente. ${NOT_SENT} Revisa la dirección y la red.`,
   invalid_return_data: `El contrato inteligente devolvió datos que no se pueden leer. ${NOT_MOVED} ${SUPPORT}`,
-  insufficient_funds: `Tu cuenta no tiene suficiente para el importe y la comisión de la red. ${NOT_SENT} Añade fondos e inténtalo de nuevo.`,
+  insufficient_funds: `Tu cuenta no tiene suficiente para el importe y la comisión de red. ${NOT_SENT} Añade fondos e inténtalo de nuevo.`,
   insufficient_tokens: `Tu cuenta no tiene suficiente de este token. ${NOT_SENT} Elige un importe menor.`,
   not_token_owner: `Este coleccionable no está en tu cuenta. ${NOT_SENT} Elige otro.`,
   invalid_amount: `Este importe no se puede enviar. ${NOT_SENT} Escribe otro importe.`,
   amount_precision: `Este importe tiene demasiados decimales. ${NOT_SENT} Escribe menos decimales.`,
   decimals_unknown: `Un importe de este token no se puede convertir con seguridad. ${NOT_SENT} ${SUPPORT}`,
   transfer_refused: `El token no permite esta transferencia. ${NOT_SENT} Revisa el destinatario y el importe.`,
-  invalid_recipient: `Lo que se enviara a esta dirección se perdería. ${NOT_SENT} Elige otro destinatario.`,
+  invalid_recipient: `Todo lo que se envíe a esta dirección se perderá. ${NOT_SENT} Elige otro destinatario.`,
   unknown_recipient: `No se ha encontrado al destinatario, o el nombre no es único. ${NOT_SENT} Usa un ID de usuario o una dirección.`,
   not_a_token: `En esta dirección no hay ningún token. ${NOT_SENT} Revisa la dirección y la red.`,
-  idempotency_key_reused: 'Esto ya se usó para otra cosa. No se ha enviado nada nuevo. Empieza de nuevo.',
-  fee_cap_reached: `La comisión de la red es demasiado alta en este momento. ${NOT_SENT} ${LATER}`,
+  idempotency_key_reused: 'Esta solicitud ya se usó para otra cosa. No se ha enviado nada nuevo. Empieza de nuevo.',
+  fee_cap_reached: `La comisión de red es demasiado alta en este momento. ${NOT_SENT} ${LATER}`,
   not_cancellable: 'Esta transacción ya no se puede cambiar. Tu solicitud no ha tenido efecto. Revisa el estado de la transacción.',
   chain_unsupported: `La red ya no tiene esta información. ${NOT_MOVED} ${SUPPORT}`,
   rate_limited: `Ha habido demasiadas solicitudes. ${NOT_MOVED} Espera un momento e inténtalo de nuevo.`,
   quota_exhausted: `La aplicación ha alcanzado su límite por ahora. ${NOT_MOVED} ${LATER}`,
-  gas_budget_exhausted: `El presupuesto para comisiones de la red se ha agotado por ahora. ${NOT_SENT} ${LATER}`,
-  too_many_pending: 'Demasiadas de tus transacciones están pendientes. No se ha enviado nada nuevo. Espera a que se confirmen algunas e inténtalo de nuevo.',
+  gas_budget_exhausted: `El presupuesto para comisiones de red se ha agotado por ahora. ${NOT_SENT} ${LATER}`,
+  too_many_pending: 'Tienes demasiadas transacciones pendientes. No se ha enviado nada nuevo. Espera a que se confirmen algunas e inténtalo de nuevo.',
   internal_error: `Algo ha fallado en este servicio. ${UNKNOWN_OUTCOME}`,
   chain_unavailable: `La red no responde. No se ha enviado nada nuevo. ${RETRY}`,
   overloaded: `El servicio está saturado. ${NOT_SENT} ${RETRY}`,
@@ -81,18 +82,18 @@ export const userMessages: UserMessages = {
   application_not_authentic: `No se ha podido verificar esta aplicación. ${NOT_MOVED} ${SUPPORT}`,
   identity_not_proven: `No se ha podido verificar el inicio de sesión de una cuenta. ${NOT_SENT} ${SUPPORT}`,
   account_stopped: `Tu cuenta está bloqueada y hay que revisarla. ${NOT_SENT} ${SUPPORT}`,
-  sponsor_stopped: `En este momento no se puede pagar la comisión de la red por ti. ${NOT_SENT} ${LATER}`,
-  sponsor_empty: `En este momento no se puede pagar la comisión de la red por ti. ${NOT_SENT} ${LATER}`,
+  sponsor_stopped: `En este momento no se puede pagar la comisión de red por ti. ${NOT_SENT} ${LATER}`,
+  sponsor_empty: `En este momento no se puede pagar la comisión de red por ti. ${NOT_SENT} ${LATER}`,
   clocks_apart: `El servicio tiene un problema técnico. ${NOT_SENT} ${LATER}`,
-  top_up_pending: `Los fondos para la comisión de la red están en camino a tu cuenta. Todavía no se ha enviado nada más. ${RETRY}`,
+  top_up_pending: `Los fondos para la comisión de red están en camino a tu cuenta. Todavía no se ha enviado nada más. ${RETRY}`,
   shutting_down: `El servicio se está reiniciando. ${NOT_MOVED} ${RETRY}`,
   signer_unavailable: `El servicio no respondió a tiempo. ${UNKNOWN_OUTCOME}`,
-  auth_unavailable: `En este momento no se puede iniciar sesión. ${NOT_MOVED} ${RETRY}`,
+  auth_unavailable: `En este momento no se puede iniciar sesión. ${NOT_SIGNED_IN} ${RETRY}`,
   revocations_stale: `No se ha podido comprobar tu inicio de sesión. ${NOT_SENT} ${RETRY}`,
   database_unavailable: `El servicio no respondió a tiempo. ${UNKNOWN_OUTCOME}`,
-  provider_unavailable: `Tu proveedor de identidad no responde. ${NOT_MOVED} Inténtalo dentro de un momento o inicia sesión de otra forma.`,
+  provider_unavailable: `Tu proveedor de identidad no responde. ${NOT_SIGNED_IN} Inténtalo de nuevo dentro de un momento o inicia sesión de otra forma.`,
   chain_timeout: `La red tardó demasiado en responder. No se ha enviado nada nuevo. ${RETRY}`,
-  sign_in_expired: `Este inicio de sesión ya no es válido. ${NOT_MOVED} Vuelve a la aplicación e inicia sesión de nuevo.`,
-  sign_in_refused: `El inicio de sesión fue rechazado. ${NOT_MOVED} Vuelve a la aplicación e inicia sesión de nuevo.`,
-  unknown_provider: `Este proveedor de identidad no está disponible aquí. ${NOT_MOVED} Elige otro.`,
+  sign_in_expired: `Este inicio de sesión ya no es válido. ${NOT_SIGNED_IN} Vuelve a la aplicación e inicia sesión de nuevo.`,
+  sign_in_refused: `El inicio de sesión fue rechazado. ${NOT_SIGNED_IN} Vuelve a la aplicación e inicia sesión de nuevo.`,
+  unknown_provider: `Este proveedor de identidad no está disponible aquí. ${NOT_SIGNED_IN} Elige otro.`,
 }

@@ -1,7 +1,8 @@
 import type { UserMessages } from './user-messages-en.ts'
 
 const NOT_SENT = 'Rien n’a été envoyé.'
-const NOT_MOVED = 'Aucun argent n’a été déplacé.'
+const NOT_MOVED = 'Aucun montant n’a été transféré.'
+const NOT_SIGNED_IN = 'Vous n’avez pas été connecté.'
 const SUPPORT = 'Contactez le support de l’application.'
 const RETRY = 'Réessayez dans un instant.'
 const LATER = 'Réessayez plus tard.'
@@ -11,12 +12,12 @@ const UNKNOWN_OUTCOME =
 
 // prettier-ignore
 export const userMessages: UserMessages = {
-  invalid_request: `La requête n’est pas valable. ${NOT_MOVED} Vérifiez votre saisie, ou contactez le support de l’application.`,
+  invalid_request: `La requête n’est pas valide. ${NOT_MOVED} Vérifiez votre saisie, ou contactez le support de l’application.`,
   invalid_json: BAD_REQUEST,
   unknown_parameter: BAD_REQUEST,
-  invalid_address: `Cette adresse n’est pas valable. ${NOT_SENT} Vérifiez l’adresse, puis réessayez.`,
+  invalid_address: `Cette adresse n’est pas valide. ${NOT_SENT} Vérifiez l’adresse, puis réessayez.`,
   invalid_cursor: `Cette page de la liste n’est pas disponible. ${NOT_MOVED} Revenez au début de la liste.`,
-  invalid_user_id: `Cet identifiant d’utilisateur n’est pas valable. ${NOT_SENT} Vérifiez l’identifiant, puis réessayez.`,
+  invalid_user_id: `Cet identifiant d’utilisateur n’est pas valide. ${NOT_SENT} Vérifiez l’identifiant, puis réessayez.`,
   abi_is_view: BAD_REQUEST,
   abi_not_view: BAD_REQUEST,
   idempotency_key_invalid: BAD_REQUEST,
@@ -25,14 +26,14 @@ export const userMessages: UserMessages = {
   insufficient_scope: `L’application n’a pas l’autorisation nécessaire. ${NOT_MOVED} Connectez-vous de nouveau pour la donner, ou contactez le support de l’application.`,
   forbidden_user: `Vous n’avez pas accès à cet utilisateur. ${NOT_MOVED} Vérifiez l’identifiant, ou connectez-vous avec un autre compte.`,
   application_suspended: `Cette application est suspendue. ${NOT_SENT} ${SUPPORT}`,
-  account_frozen: `Ce compte est gelé\u202f: il peut être consulté, mais rien ne peut en être envoyé. ${NOT_SENT} ${SUPPORT}`,
+  account_frozen: `Ce compte est gelé\u202f: vous pouvez le consulter, mais aucun envoi n’est possible. ${NOT_SENT} ${SUPPORT}`,
   gas_not_sponsored: `Les frais de réseau ne sont pas couverts pour cette opération. ${NOT_SENT} ${SUPPORT}`,
   policy_denied: `Les règles de ce service ne le permettent pas. ${NOT_SENT} ${SUPPORT}`,
   approval_required: 'Votre accord est nécessaire. Rien n’a été signé. Donnez votre accord sur la page de ce service, puis réessayez.',
   approval_denied: 'Vous avez refusé cette demande. Rien n’a été signé.',
   export_disabled: `Les clés ne peuvent pas être exportées ici. Rien n’a été exporté, et votre compte reste inchangé. ${SUPPORT}`,
   sign_in_too_old: `Cette opération demande une connexion récente. ${NOT_MOVED} Connectez-vous de nouveau, puis répétez cette étape.`,
-  not_found: `Ceci est introuvable. ${NOT_MOVED} Vérifiez votre saisie, puis réessayez.`,
+  not_found: `L’élément demandé est introuvable. ${NOT_MOVED} Vérifiez votre saisie, puis réessayez.`,
   transaction_not_found: 'Cette transaction est introuvable. Rien n’a été modifié. Vérifiez l’identifiant de la transaction, puis réessayez.',
   method_not_allowed: BAD_REQUEST,
   request_timeout: `La requête a mis trop de temps à arriver. ${NOT_MOVED} Vérifiez votre connexion internet, puis réessayez.`,
@@ -46,8 +47,8 @@ export const userMessages: UserMessages = {
   headers_too_large: BAD_REQUEST,
   misdirected_request: BAD_REQUEST,
   invalid_abi: BAD_REQUEST,
-  invalid_argument: `Un élément de cette requête n’est pas valable. ${NOT_SENT} Vérifiez votre saisie, puis réessayez.`,
-  invalid_value: `Ce montant n’est pas valable. ${NOT_SENT} Vérifiez le montant, puis réessayez.`,
+  invalid_argument: `Un élément de cette requête n’est pas valide. ${NOT_SENT} Vérifiez votre saisie, puis réessayez.`,
+  invalid_value: `Ce montant n’est pas valide. ${NOT_SENT} Vérifiez le montant, puis réessayez.`,
   invalid_data: BAD_REQUEST,
   invalid_gas: BAD_REQUEST,
   execution_reverted: `Le contrat intelligent a refusé l’opération. ${NOT_SENT} Vérifiez votre saisie, ou contactez le support de l’application.`,
@@ -63,17 +64,17 @@ export const userMessages: UserMessages = {
   amount_precision: `Ce montant a trop de décimales. ${NOT_SENT} Saisissez moins de décimales.`,
   decimals_unknown: `Un montant de ce jeton ne peut pas être converti de façon sûre. ${NOT_SENT} ${SUPPORT}`,
   transfer_refused: `Le jeton ne permet pas ce transfert. ${NOT_SENT} Vérifiez le destinataire et le montant.`,
-  invalid_recipient: `Ce qui serait envoyé à cette adresse serait perdu. ${NOT_SENT} Choisissez un autre destinataire.`,
+  invalid_recipient: `Tout ce qui est envoyé à cette adresse est perdu. ${NOT_SENT} Choisissez un autre destinataire.`,
   unknown_recipient: `Le destinataire est introuvable, ou le nom n’est pas unique. ${NOT_SENT} Utilisez un identifiant d’utilisateur ou une adresse.`,
   not_a_token: `Il n’y a pas de jeton à cette adresse. ${NOT_SENT} Vérifiez l’adresse et le réseau.`,
-  idempotency_key_reused: 'Ceci a déjà servi à autre chose. Rien de nouveau n’a été envoyé. Recommencez.',
+  idempotency_key_reused: 'Cette demande a déjà servi à autre chose. Rien de nouveau n’a été envoyé. Recommencez.',
   fee_cap_reached: `Les frais de réseau sont trop élevés pour le moment. ${NOT_SENT} ${LATER}`,
   not_cancellable: 'Cette transaction ne peut plus être modifiée. Votre demande n’a eu aucun effet. Vérifiez l’état de la transaction.',
   chain_unsupported: `Le réseau n’a plus cette information. ${NOT_MOVED} ${SUPPORT}`,
   rate_limited: `Il y a eu trop de requêtes. ${NOT_MOVED} Attendez un instant, puis réessayez.`,
   quota_exhausted: `L’application a atteint sa limite pour le moment. ${NOT_MOVED} ${LATER}`,
   gas_budget_exhausted: `Le budget pour les frais de réseau est épuisé pour le moment. ${NOT_SENT} ${LATER}`,
-  too_many_pending: 'Trop de vos transactions sont en attente. Rien de nouveau n’a été envoyé. Attendez que certaines soient confirmées, puis réessayez.',
+  too_many_pending: 'Vous avez trop de transactions sont en attente. Rien de nouveau n’a été envoyé. Attendez que certaines soient confirmées, puis réessayez.',
   internal_error: `Un problème est survenu dans ce service. ${UNKNOWN_OUTCOME}`,
   chain_unavailable: `Le réseau ne répond pas. Rien de nouveau n’a été envoyé. ${RETRY}`,
   overloaded: `Le service est très sollicité. ${NOT_SENT} ${RETRY}`,
@@ -87,12 +88,12 @@ export const userMessages: UserMessages = {
   top_up_pending: `Les fonds pour les frais de réseau sont en route vers votre compte. Rien d’autre n’a encore été envoyé. ${RETRY}`,
   shutting_down: `Le service redémarre. ${NOT_MOVED} ${RETRY}`,
   signer_unavailable: `Le service n’a pas répondu à temps. ${UNKNOWN_OUTCOME}`,
-  auth_unavailable: `La connexion n’est pas possible en ce moment. ${NOT_MOVED} ${RETRY}`,
+  auth_unavailable: `La connexion n’est pas possible en ce moment. ${NOT_SIGNED_IN} ${RETRY}`,
   revocations_stale: `Votre connexion n’a pas pu être vérifiée. ${NOT_SENT} ${RETRY}`,
   database_unavailable: `Le service n’a pas répondu à temps. ${UNKNOWN_OUTCOME}`,
-  provider_unavailable: `Votre fournisseur d’identité ne répond pas. ${NOT_MOVED} Réessayez dans un instant, ou connectez-vous autrement.`,
+  provider_unavailable: `Votre fournisseur d’identité ne répond pas. ${NOT_SIGNED_IN} Réessayez dans un instant, ou connectez-vous autrement.`,
   chain_timeout: `Le réseau a mis trop de temps à répondre. Rien de nouveau n’a été envoyé. ${RETRY}`,
-  sign_in_expired: `Cette connexion n’est plus valable. ${NOT_MOVED} Revenez à l’application et connectez-vous de nouveau.`,
-  sign_in_refused: `La connexion a été refusée. ${NOT_MOVED} Revenez à l’application et connectez-vous de nouveau.`,
-  unknown_provider: `Ce fournisseur d’identité n’est pas disponible ici. ${NOT_MOVED} Choisissez-en un autre.`,
+  sign_in_expired: `Cette connexion n’est plus valable. ${NOT_SIGNED_IN} Revenez à l’application et connectez-vous de nouveau.`,
+  sign_in_refused: `La connexion a été refusée. ${NOT_SIGNED_IN} Revenez à l’application et connectez-vous de nouveau.`,
+  unknown_provider: `Ce fournisseur d’identité n’est pas disponible ici. ${NOT_SIGNED_IN} Choisissez-en un autre.`,
 }

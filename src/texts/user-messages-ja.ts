@@ -1,17 +1,18 @@
 import type { UserMessages } from './user-messages-en.ts'
 
-const NOT_SENT = '何も送られていません。'
-const NOT_MOVED = 'お金は動いていません。'
+const NOT_SENT = '何も送信されていません。'
+const NOT_MOVED = '資金は移動していません。'
+const NOT_SIGNED_IN = 'サインインしていません。'
 const SUPPORT = 'アプリケーションのサポートにお問い合わせください。'
 const RETRY = 'しばらくしてから、もう一度お試しください。'
 const LATER = '後でもう一度お試しください。'
-const BAD_REQUEST = `アプリケーションが送った要求を、このサービスで処理できません。${NOT_MOVED}${SUPPORT}`
+const BAD_REQUEST = `アプリケーションが送ったリクエストを、このサービスで処理できません。${NOT_MOVED}${SUPPORT}`
 const UNKNOWN_OUTCOME =
   '送信中だった場合は、すでに送られている可能性があります。もう一度試す前に、トランザクションを確認してください。'
 
 // prettier-ignore
 export const userMessages: UserMessages = {
-  invalid_request: `要求が正しくありません。${NOT_MOVED}入力内容を確認するか、アプリケーションのサポートにお問い合わせください。`,
+  invalid_request: `リクエストが正しくありません。${NOT_MOVED}入力内容を確認するか、アプリケーションのサポートにお問い合わせください。`,
   invalid_json: BAD_REQUEST,
   unknown_parameter: BAD_REQUEST,
   invalid_address: `アドレスが正しくありません。${NOT_SENT}アドレスを確認して、もう一度お試しください。`,
@@ -21,32 +22,32 @@ export const userMessages: UserMessages = {
   abi_not_view: BAD_REQUEST,
   idempotency_key_invalid: BAD_REQUEST,
   invalid_token: `サインインしていないか、サインインの有効期限が切れています。${NOT_MOVED}もう一度サインインしてください。`,
-  invalid_dpop_proof: `この要求があなたのものであることを、アプリケーションが証明できませんでした。${NOT_MOVED}もう一度試すか、サインインし直してください。`,
+  invalid_dpop_proof: `このリクエストがあなたのものであることを、アプリケーションが証明できませんでした。${NOT_MOVED}もう一度試すか、サインインし直してください。`,
   insufficient_scope: `アプリケーションにはこの操作の権限がありません。${NOT_MOVED}もう一度サインインして許可するか、アプリケーションのサポートにお問い合わせください。`,
   forbidden_user: `このユーザーへのアクセス権がありません。${NOT_MOVED}ユーザー ID を確認するか、別のアカウントでサインインしてください。`,
   application_suspended: `このアプリケーションは利用停止中です。${NOT_SENT}${SUPPORT}`,
   account_frozen: `このアカウントは凍結されています。閲覧はできますが、何も送れません。${NOT_SENT}${SUPPORT}`,
   gas_not_sponsored: `この操作のネットワーク手数料は負担されません。${NOT_SENT}${SUPPORT}`,
-  policy_denied: `このサービスの規則で許可されていません。${NOT_SENT}${SUPPORT}`,
   approval_required: 'この操作にはあなたの承認が必要です。何も署名されていません。このサービスのページで承認してから、もう一度お試しください。',
-  approval_denied: 'あなたはこの要求を拒否しました。何も署名されていません。',
+  approval_denied: 'あなたはこのリクエストを拒否しました。何も署名されていません。',
+  policy_denied: `このサービスのルールで許可されていません。${NOT_SENT}${SUPPORT}`,
   export_disabled: `ここでは鍵をエクスポートできません。何もエクスポートされておらず、アカウントに変更はありません。${SUPPORT}`,
   sign_in_too_old: `この操作には最近のサインインが必要です。${NOT_MOVED}もう一度サインインして、この手順をやり直してください。`,
   not_found: `見つかりませんでした。${NOT_MOVED}入力内容を確認して、もう一度お試しください。`,
   transaction_not_found: 'このトランザクションは見つかりませんでした。何も変更されていません。トランザクション ID を確認して、もう一度お試しください。',
   method_not_allowed: BAD_REQUEST,
-  request_timeout: `要求の到着に時間がかかりすぎました。${NOT_MOVED}接続を確認して、もう一度お試しください。`,
+  request_timeout: `リクエストの到着に時間がかかりすぎました。${NOT_MOVED}接続を確認して、もう一度お試しください。`,
   idempotency_in_flight: 'この操作はすでに処理中で、実行されるのは最大で一度だけです。少し待ってから、もう一度お試しください。',
   conflict: `同時に別の処理が進行していました。${NOT_SENT}${RETRY}`,
   export_not_ready: '鍵はまだエクスポートできません。何もエクスポートされていません。待機期間が終わるまで待つか、もう一度エクスポートを申請してください。',
   already_exists: 'この名前はすでに使われています。何も変更されていません。別の名前を選んでください。',
-  body_too_large: `要求が大きすぎます。${NOT_MOVED}一度に送る量を減らすか、アプリケーションのサポートにお問い合わせください。`,
+  body_too_large: `リクエストが大きすぎます。${NOT_MOVED}一度に送る量を減らすか、アプリケーションのサポートにお問い合わせください。`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,
   headers_too_large: BAD_REQUEST,
   misdirected_request: BAD_REQUEST,
   invalid_abi: BAD_REQUEST,
-  invalid_argument: `要求の内容に正しくないものがあります。${NOT_SENT}入力内容を確認して、もう一度お試しください。`,
+  invalid_argument: `リクエストの内容に正しくないものがあります。${NOT_SENT}入力内容を確認して、もう一度お試しください。`,
   invalid_value: `金額が正しくありません。${NOT_SENT}金額を確認して、もう一度お試しください。`,
   invalid_data: BAD_REQUEST,
   invalid_gas: BAD_REQUEST,
@@ -66,33 +67,33 @@ export const userMessages: UserMessages = {
   invalid_recipient: `このアドレスに送ったものは失われます。${NOT_SENT}別の送り先を選んでください。`,
   unknown_recipient: `送り先が見つからないか、同じ名前の人が複数います。${NOT_SENT}ユーザー ID かアドレスを使ってください。`,
   not_a_token: `このアドレスにトークンはありません。${NOT_SENT}アドレスとネットワークを確認してください。`,
-  idempotency_key_reused: 'これはすでに別の用途に使われました。新しく送られたものはありません。最初からやり直してください。',
+  idempotency_key_reused: 'このリクエストはすでに別の用途に使われました。新しく送信されたものはありません。最初からやり直してください。',
   fee_cap_reached: `現在ネットワーク手数料が高すぎます。${NOT_SENT}${LATER}`,
-  not_cancellable: 'このトランザクションはもう変更できません。今回の要求は何の効果もありませんでした。トランザクションの状態を確認してください。',
+  not_cancellable: 'このトランザクションはもう変更できません。今回のリクエストは何の効果もありませんでした。トランザクションの状態を確認してください。',
   chain_unsupported: `ネットワークにこの情報はもうありません。${NOT_MOVED}${SUPPORT}`,
-  rate_limited: `要求が多すぎます。${NOT_MOVED}少し待ってから、もう一度お試しください。`,
+  rate_limited: `リクエストが多すぎます。${NOT_MOVED}少し待ってから、もう一度お試しください。`,
   quota_exhausted: `アプリケーションが現在の上限に達しました。${NOT_MOVED}${LATER}`,
   gas_budget_exhausted: `ネットワーク手数料の予算を使い切りました。${NOT_SENT}${LATER}`,
-  too_many_pending: '処理中のトランザクションが多すぎます。新しく送られたものはありません。いくつか完了してから、もう一度お試しください。',
+  too_many_pending: '処理中のトランザクションが多すぎます。新しく送信されたものはありません。いくつか完了してから、もう一度お試しください。',
   internal_error: `サービス側で問題が起きました。${UNKNOWN_OUTCOME}`,
-  chain_unavailable: `ネットワークが応答しません。新しく送られたものはありません。${RETRY}`,
+  chain_unavailable: `ネットワークが応答しません。新しく送信されたものはありません。${RETRY}`,
   overloaded: `サービスが混み合っています。${NOT_SENT}${RETRY}`,
   address_not_proven: `アカウントのアドレスを確認できませんでした。${NOT_SENT}${SUPPORT}`,
   application_not_authentic: `このアプリケーションを確認できませんでした。${NOT_MOVED}${SUPPORT}`,
   identity_not_proven: `アカウントのサインイン情報を確認できませんでした。${NOT_SENT}${SUPPORT}`,
-  account_stopped: `アカウントの処理は止められており、確認が必要です。${NOT_SENT}${SUPPORT}`,
+  account_stopped: `アカウントは停止中で、確認が必要です。${NOT_SENT}${SUPPORT}`,
   sponsor_stopped: `現在、ネットワーク手数料を代わりに支払うことができません。${NOT_SENT}${LATER}`,
   sponsor_empty: `現在、ネットワーク手数料を代わりに支払うことができません。${NOT_SENT}${LATER}`,
   clocks_apart: `サービスに技術的な問題があります。${NOT_SENT}${LATER}`,
-  top_up_pending: `ネットワーク手数料のための資金が、アカウントに届くところです。ほかにはまだ何も送られていません。${RETRY}`,
+  top_up_pending: `ネットワーク手数料のための資金が、アカウントに届くところです。ほかにはまだ何も送信されていません。${RETRY}`,
   shutting_down: `サービスを再起動しています。${NOT_MOVED}${RETRY}`,
   signer_unavailable: `サービスが時間内に応答しませんでした。${UNKNOWN_OUTCOME}`,
-  auth_unavailable: `現在サインインできません。${NOT_MOVED}${RETRY}`,
+  auth_unavailable: `現在サインインできません。${NOT_SIGNED_IN}${RETRY}`,
   revocations_stale: `サインインを確認できませんでした。${NOT_SENT}${RETRY}`,
   database_unavailable: `サービスが時間内に応答しませんでした。${UNKNOWN_OUTCOME}`,
-  provider_unavailable: `ID プロバイダーが応答しません。${NOT_MOVED}しばらくしてからもう一度試すか、別の方法でサインインしてください。`,
-  chain_timeout: `ネットワークの応答に時間がかかりすぎました。新しく送られたものはありません。${RETRY}`,
-  sign_in_expired: `このサインインは無効になりました。${NOT_MOVED}アプリケーションに戻って、もう一度サインインしてください。`,
-  sign_in_refused: `サインインが拒否されました。${NOT_MOVED}アプリケーションに戻って、もう一度サインインしてください。`,
-  unknown_provider: `この ID プロバイダーはここでは使えません。${NOT_MOVED}別のプロバイダーを選んでください。`,
+  provider_unavailable: `ID プロバイダーが応答しません。${NOT_SIGNED_IN}しばらくしてからもう一度試すか、別の方法でサインインしてください。`,
+  chain_timeout: `ネットワークの応答に時間がかかりすぎました。新しく送信されたものはありません。${RETRY}`,
+  sign_in_expired: `このサインインは無効になりました。${NOT_SIGNED_IN}アプリケーションに戻って、もう一度サインインしてください。`,
+  sign_in_refused: `サインインが拒否されました。${NOT_SIGNED_IN}アプリケーションに戻って、もう一度サインインしてください。`,
+  unknown_provider: `この ID プロバイダーはここでは使えません。${NOT_SIGNED_IN}別のプロバイダーを選んでください。`,
 }

@@ -1,10 +1,9 @@
 import Type from 'typebox'
 
 export const TOKEN_REASONS = {
-  look_alike_symbol:
-    'the symbol or name is drawn like that of a known token or of the native currency, in other letters',
+  look_alike_symbol: 'the symbol or name looks like that of a known token or of the native currency, in other letters',
   same_symbol: 'a known token or the native currency has this symbol, at another address',
-  link_in_name: 'the symbol or name holds the address of a site',
+  link_in_name: 'the symbol or name contains the address of a website',
   lure_in_name: 'the symbol or name promises something, or asks to claim, visit or redeem',
   mixed_scripts: 'words in the symbol or name mix letters of several scripts',
 } as const
@@ -36,5 +35,5 @@ export function spamVerdict<Reason extends string>(
 export const TokenSpamVerdict = spamVerdict(TOKEN_REASONS, {
   title: 'TokenSpam',
   description:
-    'Present only where the token calls itself something that spam does, and the user has never used it: why',
+    'Reasons why the token looks like spam. Present only if its name or symbol is typical of spam and the user has never used the token',
 })

@@ -38,7 +38,7 @@ const KEPT_HOURS = 24
 export type WriteRow = (TransactionRow & { sequence?: undefined }) | OperationRow
 
 /**
- * What a key stands for: a write with the hash that was returned for it, a write without signed bytes, or a free id.
+ * Meaning of a key: a write with the hash that was returned for it, a write without signed bytes, or a free id.
  */
 export type KeyLookup = { told: WriteRow; hash: Hex } | { unsigned: WriteRow } | { free: string }
 

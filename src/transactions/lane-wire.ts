@@ -8,12 +8,17 @@ export const StoppedLane = Type.Object(
     userId: Type.String(),
     address: Address,
     chainId: Type.Integer(),
-    nonce: Type.Integer({ description: 'The nonce that a foreign transaction used' }),
-    hash: Nullable(Type.Unsafe<Hex>(Type.String({ description: 'The transaction that used it, if it is known' }))),
-    reason: Type.String({ description: '`foreign_nonce`: someone else holds the key of the account' }),
+    nonce: Type.Integer({ description: 'Nonce that a foreign transaction used' }),
+    hash: Nullable(Type.Unsafe<Hex>(Type.String({ description: 'Hash of the foreign transaction, if known' }))),
+    reason: Type.String({
+      description:
+        '`foreign_nonce`: a transaction that this service did not create used a nonce. The key may be used elsewhere, or the service was restored',
+    }),
     stoppedAt: Type.String(),
     resumeAskedAt: Nullable(
-      Type.String({ description: 'When an operator resumed it; it takes effect within seconds' }),
+      Type.String({
+        description: 'Time at which an operator requested to resume the account, which takes effect within seconds',
+      }),
     ),
   },
   {

@@ -21,7 +21,7 @@ export const State = Type.Unsafe<(typeof publicStates)[number]>(
     {
       title: 'TransactionState',
       description:
-        'SUBMITTED → MINED → FINALIZED; or REVERTED (mined and failed), CANCELLED (the cancel was mined), REPLACED (its nonce was used by a foreign transaction), FAILED (can never be mined)',
+        'SUBMITTED → MINED → FINALIZED; or REVERTED (mined, but failed), CANCELLED (the cancellation was mined), REPLACED (a foreign transaction used the nonce), FAILED (can never be mined)',
     },
   ),
 )
@@ -45,14 +45,14 @@ const callFields = {
 /** An operation as the API returns it: the calls that the user signed and a sponsor sends. */
 export const Operation = Type.Object(
   {
-    id: Type.Unsafe<Hex>(Type.String({ description: 'In the dispatcher: 32 bytes, used up at most once' })),
+    id: Type.Unsafe<Hex>(Type.String({ description: 'Id in the dispatcher, 32 bytes; each id is used at most once' })),
     from: Address,
     ...callFields,
     gasLimit: BigNumber,
-    deadline: Type.Integer({ description: 'The last second in which it can be done, since 1970' }),
+    deadline: Type.Integer({ description: 'Deadline in seconds since 1970' }),
     calls: Type.Optional(
       Type.Array(Type.Object(callFields, { title: 'OperationCall' }), {
-        description: 'All calls, where there are several: done in this order, all or none',
+        description: 'All calls of a batch. They run in this order, all or none',
       }),
     ),
   },
@@ -60,12 +60,12 @@ export const Operation = Type.Object(
 )
 export type WireOperation = Static<typeof Operation>
 
-/** Who pays for the gas of a write, if not its account. */
+/** Payer of the gas of a write, if not its account. */
 export const GasPayer = Type.Object({ strategy: Type.Literal('sponsor'), payer: Address }, { title: 'GasPayer' })
 export type GasPayer = Static<typeof GasPayer>
 
 const transactionFields = {
-  type: Type.Integer({ description: '2, or 0 on networks with legacy fees; 4 where accounts delegate in it' }),
+  type: Type.Integer({ description: '2; 0 on networks with legacy fees; 4 if the transaction includes delegations' }),
   chainId: Type.Integer(),
   nonce: Type.Integer(),
   from: Address,
@@ -111,9 +111,9 @@ const WaitReason = Type.Object(
   {
     code: Type.String({
       description:
-        'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, network_stopped, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable, policy_denied, account_frozen or application_suspended; more may come',
+        'waiting_for_block, fee_too_low_for_market, fee_cap_reached, insufficient_funds, behind_earlier, queued, network_stopped, account_stopped, rejected_by_nodes, nonce_used_elsewhere, node_unreachable, signer_unavailable, policy_denied, account_frozen or application_suspended. Values may be added',
     }),
-    detail: Type.String({ description: 'For people; the wording may change' }),
+    detail: Type.String({ description: 'Explanation for developers; the wording may change' }),
   },
   { title: 'WaitReason' },
 )
@@ -170,7 +170,7 @@ const Transaction = Type.Object(
     id: Type.String(),
     state: State,
     hash: Hash,
-    hashes: Type.Array(Hash, { description: 'Every hash it has had, newest first' }),
+    hashes: Type.Array(Hash, { description: 'All hashes of the transaction, newest first' }),
     explorerUrl: Type.String(),
     network: Type.String(),
     chainId: Type.Integer(),
@@ -181,15 +181,17 @@ const Transaction = Type.Object(
     data: Bytes,
     gasLimit: BigNumber,
     ...fees,
-    isCancel: Type.Boolean({ description: 'The newest, or the mined, transaction only uses the nonce' }),
+    isCancel: Type.Boolean({
+      description: 'true if the newest or mined transaction is a cancellation, which only uses the nonce',
+    }),
     isFinal: Type.Boolean(),
     createdAt: Type.String(),
     updatedAt: Type.String(),
     transitions: Type.Array(Transition),
     receipt: Nullable(Receipt),
-    revert: Type.Union([Revert, Type.Null()], { description: 'Why a mined transaction failed' }),
+    revert: Type.Union([Revert, Type.Null()], { description: 'Reason why a mined transaction failed' }),
     reason: Type.Union([WaitReason, Type.Null()], {
-      description: 'Why it is not mined yet, if it has waited for longer than a minute; otherwise null',
+      description: 'Reason for a wait of more than a minute; otherwise null',
     }),
     operation: Type.Optional(Operation),
     gas: Type.Optional(GasPayer),
@@ -201,7 +203,11 @@ const Transaction = Type.Object(
 export type Transaction = Static<typeof Transaction>
 
 export const WaitQuery = Type.Object(
-  { wait: Type.Optional(Type.Literal('mined', { description: 'Respond when it is mined, or after 30 s with 202' })) },
+  {
+    wait: Type.Optional(
+      Type.Literal('mined', { description: '`mined`: respond when the transaction is mined, or after 30 s with 202' }),
+    ),
+  },
   { additionalProperties: false },
 )
 
@@ -215,7 +221,7 @@ export const ListQuery = Type.Object(
 )
 
 export const IdParam = Type.Object({
-  id: Type.String({ maxLength: 100, description: 'Id, or any hash it has had' }),
+  id: Type.String({ maxLength: 100, description: 'Id or any hash of the transaction' }),
 })
 
 const shared = { tags: ['Transactions'] }
@@ -229,8 +235,9 @@ export const one = {
   ...shared,
   operationId: 'readTransaction',
   ...sends('Location', 'Preference-Applied'),
-  summary: 'One transaction, by id or hash',
-  description: 'Of those that this application sent for the user. `?wait=mined` responds when it is in a block.',
+  summary: 'Get a transaction, by id or hash',
+  description:
+    'Returns a transaction that this application sent for the user. With `?wait=mined`, responds when the transaction is in a block.',
   params: IdParam,
   querystring: WaitQuery,
   ...withAccepted(answers(Transaction, 404), Transaction),
@@ -239,25 +246,27 @@ export const list = {
   ...shared,
   operationId: 'listTransactions',
   ...sends(...PAGED),
-  summary: 'Your transactions, newest first',
-  description: 'Those that this application sent for the user. `Link` and `X-Next-Cursor` lead to the next page.',
+  summary: 'List transactions of the user, newest first',
+  description:
+    'Lists the transactions that this application sent for the user. `Link` and `X-Next-Cursor` lead to the next page.',
   querystring: ListQuery,
   ...answers(Type.Array(Transaction)),
 }
 export const cancel = {
   ...shared,
   operationId: 'cancelTransaction',
-  summary: 'Try to cancel a pending transaction',
+  summary: 'Cancel a pending transaction',
   description:
-    'An empty transaction with the same nonce is sent at a higher fee. `state` shows later which of the two was mined.',
+    'Sends an empty transaction with the same nonce and a higher fee. Either transaction may be mined; `state` shows later which one was.',
   params: IdParam,
   ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }
 export const speedUp = {
   ...shared,
   operationId: 'speedUpTransaction',
-  summary: 'Raise the fee of a pending transaction',
-  description: 'The same transaction is sent again with a new hash, at a fee that nodes accept as a replacement.',
+  summary: 'Speed up a pending transaction',
+  description:
+    'Sends the same transaction again at a higher fee, with a new hash. Not possible if a sponsor pays for the transaction.',
   params: IdParam,
   ...answers(Transaction, 404, 409, 413, 415, 422, 502, 504),
 }

@@ -14,10 +14,10 @@ import {
 } from './wire.ts'
 
 export const Value = Type.Optional(
-  Type.String({ maxLength: 200, description: 'wei to send along, decimal digits', examples: ['1000000000000000'] }),
+  Type.String({ maxLength: 200, description: 'Value to send, wei in decimal digits', examples: ['1000000000000000'] }),
 )
 export const DryRun = Type.Optional(
-  Type.Boolean({ description: 'Do everything up to signing, and report what would happen' }),
+  Type.Boolean({ description: 'Simulate only: do everything except signing, and return the expected result' }),
 )
 
 /** bytes: as JSON it fits into a body of 64 KiB */
@@ -33,7 +33,7 @@ export const MAX_CALLDATA_BYTES = 98_304
 export const GasLimit = Type.Optional(
   Type.String({
     maxLength: 20,
-    description: 'Gas limit, decimal digits, 21000 to 16777216; without it one is estimated',
+    description: 'Gas limit, decimal digits, 21000 to 16777216; estimated if omitted',
     examples: ['60000'],
   }),
 )
@@ -49,7 +49,7 @@ export const TransactionRequest = Type.Object(
     data: Type.Optional(
       Type.String({
         maxLength: 2 + 2 * MAX_DATA_BYTES,
-        description: '0x-hex for a contract; without it only native currency is sent',
+        description: 'Calldata as 0x-hex; if omitted, only native currency is sent',
         examples: ['0x'],
       }),
     ),
@@ -59,7 +59,7 @@ export const TransactionRequest = Type.Object(
       Type.String({
         maxLength: 8192,
         description:
-          'The function that `data` calls, optionally with `error` items: decodes reverts and what a dry run returns',
+          'ABI of the function that `data` calls, optionally with `error` items. It decodes reverts and the result of a dry run',
         examples: ['transfer(address to, uint256 amount) public returns (bool)'],
       }),
     ),
@@ -74,12 +74,12 @@ export const TransactionRequest = Type.Object(
 
 export const WriteStatus = Type.Union([Type.Literal('SUCCESS'), Type.Literal('REVERTED'), Type.Literal('FAILED')], {
   description:
-    '`SUCCESS`: on its way, or mined with success. `REVERTED`: mined, and it failed: `revert` says why. `FAILED`: not done, and never will be. The last two where one waits (`?wait=mined`), and of a repeat',
+    '`SUCCESS`: submitted, or mined successfully. `REVERTED`: mined, but failed; `revert` has the reason. `FAILED`: the write can never be mined. The last two occur with `?wait=mined` and for a repeated request',
 })
 export type WriteStatus = Static<typeof WriteStatus>
 
 export const WhyReverted = Type.Optional(
-  Type.Union([Revert, Type.Null()], { description: 'Why it was `REVERTED`; null: unknown' }),
+  Type.Union([Revert, Type.Null()], { description: 'Revert reason; null if unknown' }),
 )
 
 /**
@@ -89,9 +89,9 @@ export const WriteAnswer = Type.Object(
   {
     status: WriteStatus,
     hash: Hash,
-    explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
+    explorerUrl: Type.String({ description: 'Block explorer URL of the transaction' }),
     tx: SubmittedTransaction,
-    id: Type.String({ description: 'GET /v1/transactions/:id returns its state' }),
+    id: Type.String({ description: 'Id for `GET /v1/transactions/:id`, which returns the state' }),
     state: State,
     revert: WhyReverted,
     operation: Type.Optional(Operation),
@@ -99,7 +99,7 @@ export const WriteAnswer = Type.Object(
   },
   {
     title: 'WriteAnswer',
-    description: '`gas` says who pays for gas, where that is not the account',
+    description: '`gas` names the payer of gas if it is not the account',
     examples: [
       {
         status: 'SUCCESS',
@@ -116,27 +116,27 @@ export type WriteAnswer = Static<typeof WriteAnswer>
 
 const { hash: _, ...REHEARSED } = SENT
 
-export const GAS_AND_FEE = '`gas` is the gas limit, `fee` the most that it can cost beside the value, in wei'
+export const GAS_AND_FEE = '`gas` is the gas limit. `fee` is the maximum fee in wei, without the value'
 
 /** The response to a dry run: without `hash`, `id` and `state`, and with the value that the call returns. */
 export const DryRunAnswer = Type.Object(
   {
     status: Type.Literal('SUCCESS'),
-    explorerUrl: Type.String({ description: 'Block-explorer address of the contract' }),
+    explorerUrl: Type.String({ description: 'Block explorer URL of the contract' }),
     tx: RehearsedTransaction,
     operation: Type.Optional(Operation),
     response: Type.Unknown({
-      description: 'What the function would return now; null where that does not decode as the ABI says',
+      description: 'Value that the function would return now; null if it does not match the ABI',
     }),
     outputs: Type.Array(
       exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),
     ),
     gas: BigNumber,
     fee: BigNumber,
-    rule: Type.String({ description: 'The policy rule of the signer that decided' }),
+    rule: Type.String({ description: 'Rule of the signer policy that decided' }),
     limits: Type.Optional(
       Type.Array(RuleLimit, {
-        description: 'Limits of the signer’s policy that the write counts toward, as they are before it',
+        description: 'Limits of the signer policy that the write counts toward, before the write',
       }),
     ),
   },
@@ -170,13 +170,13 @@ export const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       description:
-        '1 to 255 printable ASCII characters, of this user at this application on this route. A retry with the same key and body gets the response of the first, with the present `state`. On another route the same key is another write. X-Idempotency-Key is equivalent.',
+        '1 to 255 printable ASCII characters, unique per user, application and route. A retry with the same key and body returns the first response, with the current `state`. On another route, the same key identifies another write. `X-Idempotency-Key` is equivalent.',
     }),
   ),
   prefer: Type.Optional(
     Type.String({
       description:
-        '`wait=5`: the client waits that many seconds. What has not started by then is refused (`overloaded`) and not done; `wait=mined` responds then.',
+        '`wait=5`: the client waits 5 seconds. A write that has not started by then is rejected with `overloaded`. With `wait=mined`, the response is sent at that time.',
     }),
   ),
 })
@@ -187,7 +187,7 @@ export const send = {
   ...sends(...WRITTEN),
   summary: 'Send a transaction',
   description:
-    'Native currency to any address, or calldata that the application encoded itself. Simulation, idempotency, waiting and refusals as for a contract write; nonce and fees are always set by the service.',
+    'Sends native currency to any address, or calldata that the application encoded. Simulation, idempotency, waiting and errors work as for a contract write. The service always sets nonce and fees.',
   headers: KeyHeaders,
   body: TransactionRequest,
   ...writeAnswers,

@@ -20,7 +20,7 @@ export async function welcome(app: App, { accountId }: { accountId: string }, st
   const { provider, subject } = stranger
   await charge(app, accountId, userIdOf(provider, subject))
   const { address, isNew } = await pregenerate(app, { provider, providerUserId: subject })
-  if (isNew) app.telemetry.log.info('account_made_ahead', { provider })
+  if (isNew) app.telemetry.log.info('account_precreated', { provider })
   return address
 }
 

@@ -18,20 +18,20 @@ export const TransferRequest = Type.Object(
       Type.Literal('ERC1155'),
     ]),
     tokenAddress: Type.Optional(
-      Type.String({ maxLength: 100, description: `Token contract; none for NATIVE. ${empty}`, examples: [TOKEN] }),
+      Type.String({ maxLength: 100, description: `Token contract; omitted for NATIVE. ${empty}`, examples: [TOKEN] }),
     ),
     amount: Type.Optional(
       Type.String({
         maxLength: 200,
         pattern: String.raw`^((\d*\.)?\d+)?$`,
-        description: `In whole units of the token or native currency, exactly; number of units of an ERC1155; none for an ERC721. ${empty}`,
+        description: `Exact amount in whole units of the token or native currency; number of units for ERC1155; omitted for ERC721. ${empty}`,
         examples: ['1.5'],
       }),
     ),
     tokenId: Type.Optional(
       Type.String({
         pattern: String.raw`^\d{0,78}$`,
-        description: `Of an ERC721 or ERC1155, decimal digits. ${empty}`,
+        description: `Token id of an ERC721 or ERC1155, decimal digits. ${empty}`,
         examples: [''],
       }),
     ),
@@ -39,17 +39,20 @@ export const TransferRequest = Type.Object(
     toUserId: Type.Optional(
       Type.String({
         maxLength: 300,
-        description: `Recipient by user id, even before they have signed in. ${empty}`,
+        description: `Recipient by user id. The user does not need to have signed in before. ${empty}`,
         examples: ['DISCORD-80351110224678912'],
       }),
     ),
     toUserProviderType: Type.Optional(
-      Type.String({ pattern: '^[A-Z0-9_]{0,32}$', description: `With \`toUserUsername\`: its provider. ${empty}` }),
+      Type.String({
+        pattern: '^[A-Z0-9_]{0,32}$',
+        description: `With \`toUserUsername\`: provider of the user. ${empty}`,
+      }),
     ),
     toUserUsername: Type.Optional(
       Type.String({
         maxLength: 255,
-        description: `Recipient by name: the only person who had it when they last signed in. ${empty}`,
+        description: `Recipient by name. Exactly one user must have had this name at the last sign-in. ${empty}`,
       }),
     ),
     dryRun: DryRun,
@@ -70,7 +73,7 @@ const Recipient = Type.Object(
       description: 'User id as requested; null for an address',
     }),
     address: Type.Union([Address, Type.Null()], {
-      description: 'Recipient address; null in a dry run for someone who has no account yet',
+      description: 'Recipient address; null in a dry run for a user without an account',
     }),
     hasSignedIn: Type.Union([Type.Boolean(), Type.Null()], { description: 'null for an address' }),
   },
@@ -83,7 +86,7 @@ const inEach = {
   recipient: Recipient,
   amount: Type.Object(
     { value: Type.String({ description: 'Decimal digits' }), valueBn: BigNumber },
-    { description: 'Amount, in the smallest unit' },
+    { description: 'Amount in the smallest unit' },
   ),
 }
 const EXAMPLE = {
@@ -100,8 +103,8 @@ const TransferAnswer = Type.Object(
   {
     ...inEach,
     hash: Hash,
-    explorerUrl: Type.String({ description: 'Block-explorer address of the transaction' }),
-    id: Type.String({ description: 'GET /v1/transactions/:id returns its state' }),
+    explorerUrl: Type.String({ description: 'Block explorer URL of the transaction' }),
+    id: Type.String({ description: 'Id for `GET /v1/transactions/:id`, which returns the state' }),
     state: State,
     revert: WhyReverted,
   },
@@ -135,9 +138,9 @@ export const transfer = {
   tags: ['Transfers'],
   operationId: 'transferTokens',
   ...sends(...WRITTEN),
-  summary: 'Send native currency or tokens to a person or an address',
+  summary: 'Send native currency or tokens to a user or an address',
   description:
-    'From the signed-in user; simulation, idempotency and waiting as for a contract write. For someone who has not signed in yet an account is created in advance, which is theirs at their first sign-in: only by their id at the provider, at most 20 people a day. By name at most 10 a minute, dry runs for a user id included.',
+    'Sends from the account of the signed-in user. Simulation, idempotency and waiting work as for a contract write. If the recipient has not signed in yet, an account is created in advance. This works only by user id, for at most 20 new users per day. Limit by name: 10 transfers per minute, including dry runs for a user id.',
   headers: KeyHeaders,
   body: TransferRequest,
   querystring: WaitQuery,

@@ -238,8 +238,8 @@ export function startMarkingExports(app: Pick<App, 'clock' | 'db' | 'signer' | '
     async work() {
       const marked = await markExported(app, place)
       const { taken, refused } = await tellHeldElsewhere(app, place)
-      if (taken > 0) log.info('held_elsewhere_told', { accounts: taken })
-      if (refused > 0) log.warn('held_elsewhere_refused', { accounts: refused })
+      if (taken > 0) log.info('key_export_reported', { accounts: taken })
+      if (refused > 0) log.warn('key_exports_rejected', { accounts: refused })
       return marked
     },
     done: (accounts) => log.info('accounts_marked_exported', { accounts }),

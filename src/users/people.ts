@@ -87,7 +87,7 @@ export function startCountingPeople({ clock, db, telemetry }: Pick<App, 'clock' 
       people.set({ state: 'expected' }, all - signedIn)
       people.set({ state: 'frozen' }, frozen)
     } catch (error) {
-      log.warn('people_not_counted', {}, error)
+      log.warn('users_not_counted', {}, error)
     }
   })
   void rounds.round()

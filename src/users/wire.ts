@@ -8,7 +8,7 @@ const user = {
   username: Type.String({ description: 'Display name at the provider' }),
   address: Address,
   imageSrc: Type.Union([Type.String(), Type.Null()], {
-    description: 'Avatar image address; null where the provider gives none',
+    description: 'URL of the avatar image; null if the provider has none',
   }),
 }
 
@@ -31,11 +31,13 @@ export const Me = Type.Object(
     network: Type.String({ description: 'Lower-case name of the application’s network' }),
     chainId: Type.Integer(),
     scopes: Type.Array(Type.String()),
-    linked: Type.Array(Type.String(), { description: 'Ids of all identities of this account, the first one first' }),
+    linked: Type.Array(Type.String(), {
+      description: 'Ids of all identities of this account, starting with the first identity',
+    }),
     exportedAt: Nullable(
       Type.String({
         description:
-          'When the owner exported the key of the account; it may be used elsewhere since then, and its nonces with it',
+          'Time at which the user exported the key of the account. Since then, the key and its nonces may be used elsewhere',
       }),
     ),
   },
@@ -61,16 +63,18 @@ export const readUser = {
   operationId: 'readUser',
   summary: 'Profile of a user',
   description:
-    'Of the signed-in user; with `users:directory` also of others in the same application who allowed being looked up; with the token of an application and `users:read`, of anyone who allowed that.',
+    'Returns the profile of the signed-in user. With `users:directory`, also returns users of the same application who consented to be found. With the token of an application and `users:read`, returns users who consented to that permission.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(User),
 }
 export const UsersQuery = Type.Object(
   {
-    username: Type.Optional(Type.String({ minLength: 1, maxLength: 255, description: 'Exact name; users only' })),
-    provider: Type.Optional(Type.String({ maxLength: 32, description: 'Beside `username`: provider of the identity' })),
+    username: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 255, description: 'Exact name; only with a user token' }),
+    ),
+    provider: Type.Optional(Type.String({ maxLength: 32, description: 'With `username`: provider of the identity' })),
     limit: Type.Optional(Limit(50, 'Applications only: users of a page')),
-    cursor: Type.Optional(Type.String({ maxLength: 512, description: 'Applications only' })),
+    cursor: Type.Optional(Type.String({ maxLength: 512, description: 'Only with the token of an application' })),
   },
   { additionalProperties: false },
 )
@@ -78,9 +82,9 @@ export const listUsers = {
   ...shared,
   operationId: 'listUsers',
   ...sends(...PAGED),
-  summary: 'People of the application',
+  summary: 'Users of the application',
   description:
-    'With the token of a user and the permission `users:directory`: people who signed in to the same application, allowed being looked up there and have exactly the name `username`; at most 20, and 10 look-ups a minute. With the token of an application and `users:read`: everyone who allowed that, newest first, paged by `X-Next-Cursor`.',
+    'With a user token and `users:directory`: users of the same application who consented to be found and whose name is exactly `username`. At most 20 users, and 10 requests per minute. With the token of an application and `users:read`: all users who consented to that permission, newest first, paged by `X-Next-Cursor`.',
   querystring: UsersQuery,
   ...answers(Type.Array(User)),
 }
@@ -88,16 +92,18 @@ export const readMe = {
   ...shared,
   operationId: 'readMe',
   summary: 'Profile of the signed-in user',
-  description: 'With the network of the application and the permissions of the token.',
+  description: 'Includes the network of the application and the permissions of the token.',
   ...answers(Me),
 }
 
 /** An account that was created before its user's first sign-in, as the operator sees it. */
 export const Pregenerated = Type.Object(
   {
-    userId: Type.String({ description: 'Id of the user; of the account that the identity was added to, if it was' }),
+    userId: Type.String({
+      description: 'Id of the user. If the identity was added to another account, the id of that account',
+    }),
     address: Address,
-    isNew: Type.Boolean({ description: 'Created by this request' }),
+    isNew: Type.Boolean({ description: 'true if this request created the account' }),
   },
   { title: 'Account', examples: [{ userId: 'DISCORD-80351110224678912', address: ALICE.address, isNew: true }] },
 )
@@ -107,7 +113,7 @@ export type Pregenerated = Static<typeof Pregenerated>
 export const FreezeState = Type.Object(
   {
     userId: Type.String(),
-    frozenAt: Nullable(Type.String({ description: 'When it was frozen' })),
+    frozenAt: Nullable(Type.String({ description: 'Time of the freeze' })),
   },
   { title: 'FreezableAccount', examples: [{ userId: 'GITHUB-583231', frozenAt: '2026-01-31T12:00:00.000Z' }] },
 )
@@ -119,12 +125,12 @@ export const ExportState = Type.Object(
     userId: Type.String(),
     state: Type.Union([Type.Literal('none'), Type.Literal('waiting'), Type.Literal('ready'), Type.Literal('damaged')], {
       description:
-        '`damaged`: its record in the log of the signer was altered; nothing is given by it, and it can be cancelled',
+        '`damaged`: the record in the signer’s log was altered. The key cannot be exported, and the request can be cancelled',
     }),
     askedAt: Nullable(Type.String()),
-    readyAt: Nullable(Type.String({ description: 'When its delay is over, by the clock of the signer' })),
+    readyAt: Nullable(Type.String({ description: 'Time at which the delay ends, by the clock of the signer' })),
     lapsesAt: Nullable(Type.String()),
-    exportedAt: Nullable(Type.String({ description: 'When a key last left' })),
+    exportedAt: Nullable(Type.String({ description: 'Time of the last export of the key' })),
   },
   {
     title: 'KeyExport',
@@ -147,18 +153,20 @@ export const Person = Type.Object(
   {
     userId: Type.String({ description: 'Id of the user, permanent' }),
     address: Nullable(Address),
-    createdAt: Type.String({ description: 'When the account was made' }),
+    createdAt: Type.String({ description: 'Time at which the account was created' }),
     frozenAt: Nullable(Type.String()),
-    exportedAt: Nullable(Type.String({ description: 'When a key last left' })),
+    exportedAt: Nullable(Type.String({ description: 'Time of the last export of the key' })),
     identities: Type.Array(
       Type.Object(
         {
-          userId: Type.String({ description: 'The same account by this way to sign in' }),
+          userId: Type.String({ description: 'User id of the account with this identity' }),
           username: Type.String({
-            description: 'What the provider said last, as with `email`; nothing is decided by it',
+            description: 'Latest value of the provider, as for `email`; not used for any decision',
           }),
           email: Nullable(Type.String()),
-          signedInAt: Nullable(Type.String({ description: 'Last sign-in; null: never, as of one who is expected' })),
+          signedInAt: Nullable(
+            Type.String({ description: 'Time of the last sign-in; null if the user has never signed in' }),
+          ),
         },
         { title: 'PersonIdentity' },
       ),
@@ -166,7 +174,7 @@ export const Person = Type.Object(
   },
   {
     title: 'Person',
-    description: '`address` is null where the signer has not attested it',
+    description: '`address` is null if the signer has not attested it',
     examples: [
       {
         userId: 'GITHUB-583231',
@@ -192,15 +200,15 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 /** The numbers of users. */
 export const PeopleCounts = Type.Object(
   {
-    accounts: count('Accounts of people; sponsors are not among them'),
-    signedIn: count('Those whose owner has signed in'),
+    accounts: count('User accounts, without sponsors'),
+    signedIn: count('Accounts whose user has signed in'),
     frozen: count('Frozen accounts'),
     providers: Type.Array(
       Type.Object(
         {
           provider: Type.String(),
-          identities: count('Ways to sign in at this provider; one account may have several'),
-          signedIn: count('Those that someone has signed in by'),
+          identities: count('Identities at this provider; an account may have several'),
+          signedIn: count('Identities that were used to sign in'),
         },
         { title: 'ProviderCount' },
       ),

@@ -61,7 +61,7 @@ test('a key is in the database before its address is, and a signer without its d
   writeFileSync(file, await exported())
   const { code, out, err } = await command(place.env, ['signer', 'restore-keys', file])
   assert.deepEqual([code, err], [0, ''])
-  assert.match(out, /^40 keys restored, 0 were there, 0 refused\./)
+  assert.match(out, /^40 keys restored, 0 already present, 0 rejected\./)
   // Nothing is signed on a ledger that has lost what was signed, before the chains were asked.
   await restart()
   await assert.rejects(signer().createAccount({ userId: 'X-1' }), { code: 'ledger_damaged' })

@@ -111,7 +111,7 @@ function isSignedBy(text: string, lines: string[], { name, id, bytes }: Verifier
   })
 }
 
-/** Tells whether the second tree begins with the first. Source: RFC 9162 §2.1.4.2 */
+/** Returns whether the second tree begins with the first. Source: RFC 9162 §2.1.4.2 */
 export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]): boolean {
   if (first.size > second.size) return false
   if (first.size === second.size) return proof.length === 0 && first.root.equals(second.root)
@@ -134,7 +134,7 @@ export function continues(first: Checkpoint, second: Checkpoint, proof: Buffer[]
   return high === 0 && older.equals(first.root) && newer.equals(second.root)
 }
 
-/** Tells whether a record, numbered from 1, is in the log of a checkpoint. Source: RFC 9162 §2.1.3.2 */
+/** Returns whether a record, numbered from 1, is in the log of a checkpoint. Source: RFC 9162 §2.1.3.2 */
 export function includes(
   { size, root }: Pick<Checkpoint, 'size' | 'root'>,
   { record, leaf, path }: { record: number; leaf: Buffer; path: Buffer[] },

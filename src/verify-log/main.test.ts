@@ -69,10 +69,10 @@ test('what was hashed anew is found by the MACs, by the head, and by a checkpoin
   db.exec(`UPDATE ledger SET client_id = 'x' WHERE seq = 3`)
   rehash(db)
   assert.match(verify(store, '--kek-file', kekFile).text, /Record 3 was not written by this signer/)
-  assert.match(verify(store, '--key', key).text, /The first 9 records are not those of a checkpoint/)
+  assert.match(verify(store, '--key', key).text, /The first 9 records do not match the checkpoint/)
   db.exec(`DELETE FROM heads`)
   const found = verify(store, '--checkpoint', kept)
-  assert.deepEqual([found.code, /The first 9 records are not those/.test(found.text)], [1, true])
+  assert.deepEqual([found.code, /The first 9 records do not match/.test(found.text)], [1, true])
 })
 
 test('a MAC that was taken away is a fault, and so is a store without data keys', async (t) => {
@@ -109,7 +109,7 @@ test('two heads that were shown to two readers are found by the proof between th
   )
   const between = (one: string) => verify('--checkpoint', one, '--checkpoint', second, '--proof', proof, '--key', key)
   assert.deepEqual([between(first).code, between(split).code], [0, 1])
-  assert.match(between(split).text, /of 11 records does not continue the one of 6/)
+  assert.match(between(split).text, /of 11 records does not continue the checkpoint of 6/)
   // Of one size nothing leads from the one to the other.
   const empty = file('empty', JSON.stringify({ proof: [] }))
   const same = (one: string) => verify('--checkpoint', one, '--checkpoint', first, '--proof', empty, '--key', key).code

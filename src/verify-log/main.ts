@@ -51,15 +51,15 @@ export function verifyLog(args: string[], say: (line: string) => void): Code {
       return checkpoint
     })
     if (asked.key === null && checkpoints.length > 0)
-      say('Signatures were not checked: that needs --key, from a place that is not the log’s own.')
+      say('Signatures were not checked. Give --key, from a source other than the log itself.')
     if (asked.proof !== null && checkpoints.length === 0) checkSignature(asked, faults, say)
     else if (asked.store === undefined) checkProof(asked, checkpoints, faults, say)
     else checkStore(asked, checkpoints, faults, say)
     for (const fault of faults) say(fault)
-    say(faults.length === 0 ? 'The log is whole, as far as was checked.' : 'The log is DAMAGED.')
+    say(faults.length === 0 ? 'The checked parts of the log are intact.' : 'The log is DAMAGED.')
     return faults.length === 0 ? 0 : 1
   } catch (error) {
-    say(`It could not be checked: ${error instanceof Error ? error.message : String(error)}`)
+    say(`The log could not be checked: ${error instanceof Error ? error.message : String(error)}`)
     return 2
   }
 }
@@ -91,7 +91,7 @@ function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string
   const { proof: hashes } = JSON.parse(readFileSync(proof!, 'utf8')) as { proof?: unknown }
   if (!Array.isArray(hashes) || !hashes.every((one) => typeof one === 'string' && /^[0-9a-f]{64}$/.test(one)))
     throw new Error('the proof is not {"proof": [hashes of 64 hexadecimal digits]}')
-  if (first.origin !== second.origin) faults.push('The checkpoints are of two logs.')
+  if (first.origin !== second.origin) faults.push('The checkpoints belong to different logs.')
   if (
     !continues(
       first,
@@ -99,8 +99,8 @@ function checkProof({ proof }: LogArguments, heads: Checkpoint[], faults: string
       (hashes as string[]).map((one) => Buffer.from(one, 'hex')),
     )
   )
-    faults.push(`The checkpoint of ${second.size} records does not continue the one of ${first.size}.`)
-  else say(`The checkpoint of ${second.size} records continues the one of ${first.size}.`)
+    faults.push(`The checkpoint of ${second.size} records does not continue the checkpoint of ${first.size}.`)
+  else say(`The checkpoint of ${second.size} records continues the checkpoint of ${first.size}.`)
 }
 
 /** Checks the proof of one signature, from `/v1/me/signatures` or the account page: the head that comes with it covers its record. */
@@ -116,9 +116,9 @@ function checkSignature({ proof, key }: LogArguments, faults: string[], say: (li
     typeof head !== 'string'
   )
     // prettier-ignore
-    throw new Error('the file is not a proof of a signature: record, leaf, path, head')
+    throw new Error('the file is not a proof of a signature with record, leaf, path and head')
   const checkpoint = readCheckpoint(head, key)
-  if (key === null) say('The signature of the head was not checked: that needs --key, from a place that is not the log’s own.') // prettier-ignore
+  if (key === null) say('The signature of the head was not checked. Give --key, from a source other than the log itself.') // prettier-ignore
   if (checkpoint.isSigned === false) faults.push('The head is not signed by the key.')
   const found = { record: record as number, leaf: Buffer.from(leaf, 'hex'), path: path.map((one) => Buffer.from(one, 'hex')) } // prettier-ignore
   if (!includes(checkpoint, found)) faults.push(`Record ${String(record)} is not in the log of ${checkpoint.size} records.`)
@@ -137,7 +137,8 @@ function checkStore(
     // Reads one state of the store, even while a signer writes to it.
     db.exec('BEGIN')
     const { schema } = db.prepare('SELECT user_version AS schema FROM pragma_user_version').get() as { schema: number }
-    if (schema !== SCHEMA) throw new Error(`the store has schema ${schema}, and this reads schema ${SCHEMA} only`)
+    if (schema !== SCHEMA)
+      throw new Error(`the store has schema ${schema}, and this version reads only schema ${SCHEMA}`)
     const wrapped = db.prepare('SELECT epoch, wrapped FROM deks').all() as WrappedDek[]
     const macs = kekFile === null ? null : macKeys(readFileSync(kekFile), wrapped)
     if (macs?.size === 0) faults.push('The store has no data key, so no MAC could be checked.')
@@ -158,8 +159,8 @@ function checkStore(
     if (end === undefined || end.count !== tree.size() || !found.last.equals(Buffer.from(end.record)))
       faults.push('The log does not end at its head record.')
     say(`${tree.size()} records, root ${tree.root().toString('base64')}; ${checkpoints.length} checkpoints compared.`)
-    if (key === null && checkpoints.length === 0) say('Signatures were not checked: that needs --key, from a place that is not the log’s own.') // prettier-ignore
-    say(macs === null ? 'MACs were not checked: that needs --kek-file.' : `MACs of ${found.maced} records checked.`)
+    if (key === null && checkpoints.length === 0) say('Signatures were not checked. Give --key, from a source other than the log itself.') // prettier-ignore
+    say(macs === null ? 'MACs were not checked. Give --kek-file.' : `MACs of ${found.maced} records checked.`)
   } finally {
     db.close()
   }
@@ -185,7 +186,7 @@ function readRecords(db: DatabaseSync, { tree, heads, macs, faults }: RecordRead
     const seq = row.seq as number
     if (mac === null || mac.length === 0) faults.push(`Record ${seq} has no MAC.`)
     else if (macs !== null && !isMac(macs, record, mac))
-      faults.push(`Record ${seq} was not written by this signer: its MAC is another’s.`)
+      faults.push(`Record ${seq} was not written by this signer: its MAC is invalid.`)
     else maced += 1
     tree.add(record)
     last = record
@@ -196,7 +197,7 @@ function readRecords(db: DatabaseSync, { tree, heads, macs, faults }: RecordRead
   function compare(): void {
     for (const head of heads)
       if (head.size === tree.size() && !head.root.equals(tree.root()))
-        faults.push(`The first ${head.size} records are not those of a checkpoint of that size.`)
+        faults.push(`The first ${head.size} records do not match the checkpoint of that size.`)
   }
 }
 

@@ -9,7 +9,7 @@ const LANES = 4
 /** milliseconds after which a batch frees its slot: four that hang must not stop all reads */
 const LATE_MS = 1_000
 
-/** calls that wait for a slot, at most: a node that is so far behind answers none of them in time */
+/** calls that wait for a slot, at most: a node that is so far behind answers no call in time */
 export const MAX_WAITING = 20_000
 
 type PendingCall = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }

@@ -172,7 +172,7 @@ test('an identity with an account of its own is not added, and another person’
   await visit('gus')
   const { browser, page } = await visit('hal')
   const refused = await add(browser, page, 'gus')
-  assert.match(textOf(refused.text), /has an account of its own here/)
+  assert.match(textOf(refused.text), /already has its own account here/)
   const gus = await findUser(world.app, 'DEV-gus')
   assert.equal(gus?.userId, 'DEV-gus')
   const csrf = /name="csrf" value="([^"]*)"/.exec(page.text)![1]!

@@ -65,7 +65,7 @@ export function exportPages(
       await assertChangeable(app.db, visitor.user.accountId)
       assertOffered()
       const asked = await app.signer.askKey({ token: await exportToken(app, keys, visitor, { purpose: 'ask' }) })
-      app.telemetry.log.warn('key_export_asked', { userId: visitor.user.userId, id: asked.id })
+      app.telemetry.log.warn('key_export_requested', { userId: visitor.user.userId, id: asked.id })
       return here()
     },
     'export',

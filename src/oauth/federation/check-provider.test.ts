@@ -155,29 +155,29 @@ suite('a check of a provider', () => {
     assert.equal(await wrongOf(openidEntry(), { words }), '')
     assert.match(
       await wrongOf(openidEntry(), { words, takes: 'basic' }),
-      /^client: .*unauthorized_client\. It is accepted with "clientAuthentication": "client_secret_basic"/,
+      /^client: .*unauthorized_client\. Set "clientAuthentication": "client_secret_basic"/,
     )
     assert.match(
       await wrongOf({ ...openidEntry(), clientSecret: 'another' }, { words }),
-      /^client: .*unauthorized_client\. .*enable that there.* secret/,
+      /^client: .*unauthorized_client\. .*Enable the code flow.* secret/,
     )
   })
 
   const broken: Record<string, [entry: () => object, changes: Partial<typeof healthy>, says: RegExp]> = {
     'another issuer': [openidEntry, { described: { issuer: 'http://localhost:1/other' } }, /^description: .*another issuer.*exactly/], // prettier-ignore
     'no keys named': [openidEntry, { described: { jwks_uri: undefined } }, /^description: .*has no jwks_uri/], // prettier-ignore
-    'no keys there': [openidEntry, { keys: [] }, /^keys: there are none/],
+    'no keys there': [openidEntry, { keys: [] }, /^keys: no keys/],
     'a flow that is not ours': [openidEntry, { described: { response_types_supported: ['id_token'] } }, /^flow: the code flow is not offered/], // prettier-ignore
     'signatures that are not ours': [openidEntry, { described: { id_token_signing_alg_values_supported: ['HS256'] } }, /^signatures: .*HS256 only/], // prettier-ignore
     'a wrong secret': [openidEntry, { secret: 'another' }, /^client: .*invalid_client.*Compare clientId and clientSecret/], // prettier-ignore
     'a secret that belongs into the header': [openidEntry, { takes: 'basic' }, /^client: .*"clientAuthentication": "client_secret_basic"/], // prettier-ignore
     'the same without discovery': [plainEntry, { takes: 'basic' }, /^client: .*"clientAuthentication": "client_secret_basic"/], // prettier-ignore
-    'a client that may not use codes': [openidEntry, { refusal: { status: 400, body: { error: 'unauthorized_client' } } }, /^client: .*enable that there/], // prettier-ignore
-    'a token endpoint that is something else': [openidEntry, { refusal: { status: 200, body: {} } }, /^client: .*not with invalid_grant/], // prettier-ignore
-    'a callback address that is not registered': [openidEntry, { authorize: { status: 400 } }, /^callback: .*Register https:\/\/wallet\.example\/login\/callback\/HOUSE there/], // prettier-ignore
+    'a client that may not use codes': [openidEntry, { refusal: { status: 400, body: { error: 'unauthorized_client' } } }, /^client: .*Enable the code flow/], // prettier-ignore
+    'a token endpoint that is something else': [openidEntry, { refusal: { status: 200, body: {} } }, /^client: .*instead of invalid_grant/], // prettier-ignore
+    'a callback address that is not registered': [openidEntry, { authorize: { status: 400 } }, /^callback: .*Register exactly https:\/\/wallet\.example\/login\/callback\/HOUSE at the provider/], // prettier-ignore
     'a scope that is not allowed': [openidEntry, { authorize: { status: 302, location: 'https://wallet.example/login/callback/HOUSE?error=invalid_scope' } }, /^callback: .*invalid_scope/], // prettier-ignore
-    'a profile that is not there': [plainEntry, { profileStatus: 404 }, /^profile: .*answers 404.*userUrl/],
-    'a profile for everybody': [plainEntry, { profileStatus: 200 }, /^profile: .*cannot identify a person/],
+    'a profile that is not there': [plainEntry, { profileStatus: 404 }, /^profile: .*responds with 404.*userUrl/],
+    'a profile for everybody': [plainEntry, { profileStatus: 200 }, /^profile: .*cannot identify a user/],
   }
   for (const [name, [entry, changes, says]] of Object.entries(broken))
     test(`names ${name}`, async () => {
@@ -188,8 +188,8 @@ suite('a check of a provider', () => {
 
   test('names what is not reached, and what is not a provider at all', async () => {
     const gone = `http://localhost:${await freePort()}`
-    assert.match(await wrongOf({ ...openidEntry(), issuer: gone }), /^description: the connection is refused/)
-    assert.match(await wrongOf({ ...openidEntry(), issuer: `${base}/nothing` }), /^description: it answers 404.*of kind oauth2/) // prettier-ignore
+    assert.match(await wrongOf({ ...openidEntry(), issuer: gone }), /^description: the connection was refused/)
+    assert.match(await wrongOf({ ...openidEntry(), issuer: `${base}/nothing` }), /^description: it responds with 404.*use kind oauth2/) // prettier-ignore
     const hidden = { ...(await read(openidEntry())), issuer: 'https://127.0.0.1', allowsHttp: false }
     const [finding] = await checkProvider(hidden, { origin: 'https://wallet.example' })
     assert.deepEqual([finding!.isGood, /allowPrivate/.test(finding!.advice!)], [false, true])
@@ -224,7 +224,7 @@ suite('a provider without discovery, by its addresses', () => {
   test('cannot be linked before its PKCE was checked, at either end of the way, and the page says so', async () => {
     const browser = openBrowser(world.origin)
     const page = await browser.signIn('/account', 'lea')
-    const refusal = /You can sign in with Forge, but you cannot add it to an account/
+    const refusal = /You can sign in with Forge, but you cannot add this sign-in to an account/
     assert.match(textOf(page.text), refusal)
     assert.ok(!page.text.includes('value="FORGE"'))
     assert.match(textOf((await browser.submit(page, '/account/identities/add', { provider: 'FORGE' })).text), refusal)
@@ -250,7 +250,7 @@ suite('a provider without discovery, by its addresses', () => {
     const pkceChecked = pkceMarkOf(forge)
     assert.equal((await read({ ...plainEntry(), pkceChecked, label: 'Other' })).hasCheckedPkce, true)
     for (const change of [{ clientId: 'others' }, { tokenUrl: `${base}/other` }, { authorizationUrl: `${base}/other` }, { pkceChecked: 'yes' }]) // prettier-ignore
-      await assert.rejects(read({ ...plainEntry(), pkceChecked, ...change }), /pkceChecked is not of this clientId and these URLs: remove it/) // prettier-ignore
+      await assert.rejects(read({ ...plainEntry(), pkceChecked, ...change }), /pkceChecked does not match this clientId and these URLs: remove it/) // prettier-ignore
     await assert.rejects(read({ ...openidEntry(), pkceChecked }), /unknown field pkceChecked/)
     await assert.rejects(read({ ...shared, preset: 'google', pkceChecked }), /unknown field pkceChecked/)
     const github = await read({ ...shared, preset: 'github' })

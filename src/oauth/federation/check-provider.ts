@@ -28,7 +28,7 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
   const metadata = connection.config.serverMetadata()
   if (connection.keys === null) found('description', true, 'none: the URLs are those in the settings')
   else {
-    found('description', true, `the issuer ${metadata.issuer} describes itself`)
+    found('description', true, `issuer ${metadata.issuer} found`)
     checkAbilities(metadata, found)
     await checkKeys(metadata.jwks_uri!, way, found)
   }
@@ -38,8 +38,8 @@ export async function checkProvider(provider: ProviderSettings, { origin }: { or
   if (profile !== undefined) {
     await checkProfile(profile, way, found)
     const says = bindsCode(provider)
-      ? 'its PKCE was checked: people can add it to an account'
-      : `its PKCE was not checked: people sign in and cannot add it to an account, see \`chatelaine provider check ${provider.name} --sign-in\``
+      ? 'PKCE was checked: users can link this provider'
+      : `PKCE was not checked: users can sign in but cannot link this provider. Run \`chatelaine provider check ${provider.name} --sign-in\``
     found('linking', true, says)
   }
   return findings
@@ -58,7 +58,7 @@ export const connect = async (provider: ProviderSettings, way: Outbound): Promis
 function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): void {
   const { authorization_endpoint, token_endpoint, response_types_supported: types } = metadata
   if (authorization_endpoint === undefined || token_endpoint === undefined)
-    found('flow', false, 'the discovery document has no authorization or no token endpoint')
+    found('flow', false, 'the discovery document lacks the authorization or the token endpoint')
   else if (types !== undefined && !types.includes('code'))
     found('flow', false, `the code flow is not offered, only ${types.join(', ')}`)
   else found('flow', true, 'the code flow is offered')
@@ -69,7 +69,7 @@ function checkAbilities(metadata: openid.ServerMetadata, found: ReportFinding): 
     'signatures',
     shared.length > 0,
     shared.length > 0 ? `id tokens are signed with ${shared.join(', ')}` : `id tokens are signed with ${signing.join(', ')} only`,
-    `Let the provider sign with one of ${ID_TOKEN_ALGORITHMS.join(', ')}.`,
+    `Configure the provider to sign with one of ${ID_TOKEN_ALGORITHMS.join(', ')}.`,
   ) // prettier-ignore
 }
 
@@ -78,7 +78,7 @@ async function checkKeys(jwksUri: string, way: Outbound, found: ReportFinding): 
     const answer = await way(jwksUri)
     const { keys } = (await answer.json()) as { keys?: { kty?: unknown }[] }
     const count = Array.isArray(keys) ? keys.filter(({ kty }) => ['RSA', 'EC', 'OKP'].includes(String(kty))).length : 0
-    found('keys', count > 0, count > 0 ? `${count} at ${jwksUri}` : `there are none at ${jwksUri}`)
+    found('keys', count > 0, count > 0 ? `${count} at ${jwksUri}` : `no keys at ${jwksUri}`)
   } catch (error) {
     found('keys', false, `${jwksUri}: ${explain(error)}`)
   }
@@ -101,12 +101,17 @@ async function checkProof({ provider, connection, way, origin }: Looked, found: 
   const word = await redeemNothing(provider, origin, way)
   if (REFUSED_PROOF.includes(word)) {
     const advice = await adviceForProof(word, { provider, way, origin })
-    found('client', false, `client authentication is refused as ${word}`, advice)
+    found('client', false, `the provider rejects the client authentication: ${word}`, advice)
   } else if (REFUSED_CODE.includes(word))
-    found('client', true, 'client id and secret are accepted: only the made-up code is refused')
+    found('client', true, 'client id and secret are accepted: the provider rejects only the test code')
   else if (word === 'redirect_uri_mismatch')
-    found('client', false, 'the callback URL is refused', `Register ${callbackOf(origin, provider)} there.`)
-  else found('client', false, `${token} answers a made-up code with ${word}, not with invalid_grant`)
+    found(
+      'client',
+      false,
+      'the provider rejects the callback URL',
+      `Register ${callbackOf(origin, provider)} at the provider.`,
+    )
+  else found('client', false, `${token} responds to a test code with ${word} instead of invalid_grant`)
 }
 
 /** Returns another client authentication method that the provider accepts, or the meaning of its error. */
@@ -115,11 +120,11 @@ async function adviceForProof(word: string, { provider, way, origin }: Omit<Look
   for (const proof of ['basic', 'post'] as const) {
     const other = plain ? { ...provider, dialect: { ...provider.dialect, proof } } : { ...provider, proof }
     if (REFUSED_CODE.includes(await redeemNothing(other, origin, way)))
-      return `It is accepted with "clientAuthentication": "client_secret_${proof}".`
+      return `Set "clientAuthentication": "client_secret_${proof}", which the provider accepts.`
   }
   if (word === 'unauthorized_client')
-    return 'The provider does not let this client use the code flow: enable that there. Some report a wrong secret this way, too.'
-  return 'Compare clientId and clientSecret with what the provider shows; with some, secrets expire.'
+    return 'Enable the code flow for this client at the provider. Some providers also report a wrong secret this way.'
+  return 'Compare clientId and clientSecret with the values at the provider. Some secrets expire.'
 }
 
 /** @returns the provider's own error code, or our description if it has none */
@@ -196,10 +201,15 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
     const next = location !== null && URL.canParse(location, url.href) ? new URL(location, url) : null
     const error = next?.searchParams.get('error') ?? null
     if (error !== null && next!.href.startsWith(redirect))
-      found('callback', false, `people are sent back immediately, with ${error.slice(0, 64)}`, 'Compare scopes and parameters with what the provider allows this client.') // prettier-ignore
+      found('callback', false, `the provider redirects back immediately with ${error.slice(0, 64)}`, 'Compare scopes and parameters with the client settings at the provider.') // prettier-ignore
     else if (status >= 400)
-      found('callback', false, `the sign-in page answers ${status}`, `Register ${redirect} there, exactly like this.`)
-    else found('callback', true, `the sign-in page opens; ${redirect} is not refused up front`)
+      found(
+        'callback',
+        false,
+        `the sign-in page responds with ${status}`,
+        `Register exactly ${redirect} at the provider.`,
+      )
+    else found('callback', true, `the sign-in page opens and does not reject ${redirect}`)
   } catch (error) {
     found('callback', false, `${url.origin}${url.pathname}: ${explain(error)}`)
   }
@@ -209,10 +219,10 @@ async function checkCallback({ provider, connection, way, origin }: Looked, foun
 async function checkProfile(profile: string, way: Outbound, found: ReportFinding): Promise<void> {
   try {
     const { status } = await way(profile, { headers: { accept: 'application/json', authorization: 'Bearer check' } })
-    if (status === 401 || status === 403) found('profile', true, `${profile} wants a token`)
+    if (status === 401 || status === 403) found('profile', true, `${profile} requires a token`)
     else if (status < 400)
-      found('profile', false, `${profile} answers ${status} to a made-up token`, 'A URL that responds to anyone cannot identify a person.') // prettier-ignore
-    else found('profile', false, `${profile} answers ${status} to a made-up token, not 401`, 'Compare userUrl with the provider’s documentation.') // prettier-ignore
+      found('profile', false, `${profile} responds with ${status} to a test token`, 'A URL that responds without a valid token cannot identify a user.') // prettier-ignore
+    else found('profile', false, `${profile} responds with ${status} to a test token instead of 401`, 'Compare userUrl with the provider’s documentation.') // prettier-ignore
   } catch (error) {
     found('profile', false, `${profile}: ${explain(error)}`)
   }
@@ -224,8 +234,8 @@ const TLS = new Set(['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN',
 function explain(error: unknown): string {
   const { code, message, name } = innermost(error)
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'the host name does not resolve'
-  if (code === 'ECONNREFUSED') return 'the connection is refused'
-  if (TLS.has(code ?? '')) return 'its certificate is from an authority that this machine does not trust'
+  if (code === 'ECONNREFUSED') return 'the connection was refused'
+  if (TLS.has(code ?? '')) return 'this machine does not trust the authority of its certificate'
   if (code === 'CERT_HAS_EXPIRED') return 'its certificate has expired'
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') return 'its certificate is for another name'
   if (name === 'TimeoutError' || name === 'AbortError') return 'no response within 5 seconds'
@@ -233,7 +243,7 @@ function explain(error: unknown): string {
   if (code === 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED') return 'the provider describes itself as another issuer'
   const { cause } = innermost(error)
   const { status } = (cause ?? {}) as { status?: unknown }
-  if (typeof status === 'number') return `it answers ${status} instead of a discovery document or a token`
+  if (typeof status === 'number') return `it responds with ${status} instead of a discovery document or a token`
   return 'its response does not conform to the standard'
 }
 
@@ -248,8 +258,8 @@ const OURS = ['the provider describes', 'the provider has no', 'the host has', '
 
 function adviceFor(error: unknown, { issuer }: ProviderSettings): string {
   const says = explain(error)
-  if (says.includes('authority')) return 'NODE_EXTRA_CA_CERTS names a file with the certificate of your own authority.'
-  if (says.includes('not public')) return '"allowPrivate": true, if it is inside your own network.'
-  if (says.includes('another issuer')) return 'issuer must be exactly the `issuer` in the discovery document.'
-  return `Open ${issuer.replace(/\/$/, '')}/.well-known/openid-configuration in a browser; a provider without it is of kind oauth2.`
+  if (says.includes('authority')) return 'Set NODE_EXTRA_CA_CERTS to a file with the certificate of your own authority.'
+  if (says.includes('not public')) return 'If the provider is in a private network, set "allowPrivate": true.'
+  if (says.includes('another issuer')) return 'Set issuer to exactly the `issuer` in the discovery document.'
+  return `Open ${issuer.replace(/\/$/, '')}/.well-known/openid-configuration in a browser. If the document does not exist, use kind oauth2.`
 }

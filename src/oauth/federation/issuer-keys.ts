@@ -16,8 +16,8 @@ export type IssuerKeys = (trusted: TrustedIssuer) => JWTVerifyGetKey
 type CachedKeys = { keys: JWTVerifyGetKey; readAt: number }
 
 /**
- * Opens the keys of issuers that applications bring. Requests are guarded like those to identity providers. What a
- * token says about its own keys (`jku`, `jwk`, `x5u`) is ignored.
+ * Opens the keys of issuers that applications bring. Requests are guarded like those to identity providers. Keys
+ * that a token names itself (`jku`, `jwk`, `x5u`) is ignored.
  */
 export function openIssuerKeys({ config, clock, telemetry }: Pick<App, 'config' | 'clock' | 'telemetry'>): IssuerKeys {
   const known = new Map<string, CachedKeys>()

@@ -71,7 +71,7 @@ const cases: Record<string, [redeems: typeof redeems, withoutChallenge: typeof w
   'refuses every code': [() => REFUSED, 'code', /^-sign-in .*: invalid_grant$/],
   'is out of order for another verifier': [(code) => (opens(code) ? TOKENS : { status: 503, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* proves nothing\.$/m], // prettier-ignore
   'has had enough of us': [(code) => (opens(code) ? TOKENS : { status: 429, body: { error: 'invalid_grant' } }), 'code', /^-verifier .* proves nothing\.$/m], // prettier-ignore
-  'is cancelled by its person': [strict, 'cancelled', /^-challenge .*access_denied\. That proves nothing\.$/m],
+  'is cancelled by its person': [strict, 'cancelled', /^-challenge .*access_denied\. This result proves nothing\.$/m],
 }
 for (const [name, [how, answer, says]] of Object.entries(cases))
   test(`PKCE of a provider that ${name}: ${says.source.startsWith('^\\+') ? 'enforced' : 'not known to be enforced'}`, async () => {
@@ -96,8 +96,8 @@ test('an address of another sign-in, or one that a code may have expired in, is 
   }, clock)
   assert.match(said, /^\+linking/m)
   assert.equal(asked.length, 5)
-  assert.match(asked[1]!, /^That is not the address/)
-  assert.match(asked[2]!, /^That took more than 30 seconds/)
+  assert.match(asked[1]!, /^This is not the last address/)
+  assert.match(asked[2]!, /^More than 30 seconds passed/)
   assert.equal(new Set(asked.map((text) => /state=([^&]+)/.exec(text)![1])).size, 5)
 })
 

@@ -12,14 +12,14 @@ import { withoutIssuer } from './userinfo.ts'
  */
 const MAX_MS = 30_000
 
-/** Shows a text to the person who signs in. @returns what they typed */
+/** Shows a text to the operator who signs in. @returns what they typed */
 export type AskPerson = (text: string) => Promise<string>
 
 type Probe = { hasChallenge: boolean; hasOwnVerifier: boolean }
 
 /**
  * Checks whether a provider redeems a code only with the verifier of the request that the code was issued for. That
- * needs codes, so a person signs in three times and gives `ask` the URL where each sign-in ends:
+ * needs codes, so the operator signs in three times and gives `ask` the URL where each sign-in ends:
  *
  * 1. With its own verifier, the code must be redeemed. Otherwise the rejections below prove nothing.
  * 2. With another verifier, the code must be rejected.
@@ -33,12 +33,13 @@ export async function provePkce(
   { origin, ask, clock }: { origin: string; ask: AskPerson; clock: Clock },
 ): Promise<Finding[]> {
   if (bindsCode({ dialect: provider.dialect }))
-    return [{ about: 'linking', isGood: true, says: 'the nonce in its id tokens binds each code to its visit' }]
+    return [{ about: 'linking', isGood: true, says: 'the nonce in its id tokens binds each code to its sign-in' }]
   const way = wayTo(provider)
   const { config } = await connect(provider, way)
 
   const own = await visit({ hasChallenge: true, hasOwnVerifier: true })
-  if (own !== 'tokens') return [bad('sign-in', `a code is not redeemed with its own verifier: ${textOf(own)}`)]
+  if (own !== 'tokens')
+    return [bad('sign-in', `the provider does not redeem a code with its own verifier: ${textOf(own)}`)]
   const findings: Finding[] = [{ about: 'sign-in', isGood: true, says: 'a code is redeemed with its own verifier' }]
   for (const [about, code, given] of [
     ['verifier', 'a code with another verifier', { hasChallenge: true, hasOwnVerifier: false }],
@@ -52,11 +53,14 @@ export async function provePkce(
     if (outcome === 'tokens')
       return [...findings, bad(about, `${code} is accepted, so users cannot link this provider`)]
     if ('says' in outcome || REFUSED_PROOF.includes(outcome.word))
-      return [...findings, bad(about, `${code}: ${textOf(outcome)}. That proves nothing.`)]
-    findings.push({ about, isGood: true, says: `${code} is refused` })
+      return [...findings, bad(about, `${code}: ${textOf(outcome)}. This result proves nothing.`)]
+    findings.push({ about, isGood: true, says: `${code} is rejected` })
   }
   const field = `"pkceChecked": "${pkceMarkOf(provider)}"`
-  return [...findings, { about: 'linking', isGood: true, says: `people can link it where its entry has ${field}` }]
+  return [
+    ...findings,
+    { about: 'linking', isGood: true, says: `to let users link this provider, add ${field} to its entry` },
+  ]
 
   async function visit({ hasChallenge, hasOwnVerifier }: Probe): Promise<Redeemed> {
     const verifier = openid.randomPKCECodeVerifier()
@@ -66,7 +70,7 @@ export async function provePkce(
     if (error !== null)
       return !hasChallenge && error === 'invalid_request'
         ? { word: error }
-        : { says: `it answered ${error.slice(0, 64)}` }
+        : { says: `the provider responded with ${error.slice(0, 64)}` }
     return redeem(config, withoutIssuer(callback), {
       state: callback.searchParams.get('state')!,
       verifier: hasOwnVerifier ? verifier : openid.randomPKCECodeVerifier(),
@@ -91,9 +95,9 @@ export async function provePkce(
       if (typed === '' && verifier === null) return null
       const back = URL.canParse(typed) ? new URL(typed) : null
       if (back === null || back.searchParams.get('state') !== state)
-        remark = 'That is not the address that this sign-in ends at. Again:\n'
+        remark = 'This is not the last address of this sign-in. Try again:\n'
       else if (clock.ticks() - begun > MAX_MS)
-        remark = `That took more than ${MAX_MS / 1_000} seconds, after which a code may have expired. Again:\n`
+        remark = `More than ${MAX_MS / 1_000} seconds passed, so the code may have expired. Try again:\n`
       else return back
     }
   }
@@ -108,6 +112,6 @@ Then paste the whole address of the page that follows, within ${MAX_MS / 1_000} 
 }:
 `
 
-const bad = (about: string, says: string): Finding => ({ about, isGood: false, says, advice: 'Leave pkceChecked out: people sign in with this provider and cannot add it to an account.' }) // prettier-ignore
+const bad = (about: string, says: string): Finding => ({ about, isGood: false, says, advice: 'Omit pkceChecked: users can sign in with this provider but cannot link it.' }) // prettier-ignore
 
 const textOf = (outcome: Exclude<Redeemed, 'tokens'>): string => ('says' in outcome ? outcome.says : outcome.word)

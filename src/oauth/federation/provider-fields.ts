@@ -126,7 +126,7 @@ export function openProviderFields(
       } catch {
         // The library's message may repeat the contents of the file.
       }
-      refuse('privateKeyFile does not hold the .p8 key that Apple gave')
+      refuse('privateKeyFile must contain the .p8 key from Apple')
       return null as never
     },
   }

@@ -134,7 +134,7 @@ function withCheck(
 ): ProviderSettings {
   if (!fields.has('pkceChecked')) return settings
   if (fields.text('pkceChecked') !== pkceMarkOf(settings))
-    refuse(`pkceChecked is not of this clientId and these URLs: remove it, and run \`chatelaine provider check ${settings.name} --sign-in\``) // prettier-ignore
+    refuse(`pkceChecked does not match this clientId and these URLs: remove it, and run \`chatelaine provider check ${settings.name} --sign-in\``) // prettier-ignore
   return { ...settings, hasCheckedPkce: true }
 }
 
@@ -154,7 +154,8 @@ function refuseName(name: string, refuse: (problem: string) => void): void {
   if (RESERVED_NAMES.has(name.toUpperCase())) refuse(`name ${name} is reserved`)
   else if (name !== '' && !isProviderName(name))
     refuse('name must be upper-case letters, digits and underscores, at most 32')
-  if (name.startsWith('APP_')) refuse(`name ${name} is reserved: APP_… are the providers that applications bring`)
+  if (name.startsWith('APP_'))
+    refuse(`name ${name} is reserved: APP_… names are for identity providers of applications`)
 }
 
 /** Settings of every entry, however its endpoints are known. */
@@ -283,7 +284,7 @@ export async function bindProviders(db: RootDb, providers: ProviderSettings[]): 
       .executeTakeFirstOrThrow()
     if (row.issuer !== bound)
       problems.push(
-        `the provider name ${name} belongs to the issuer ${row.issuer}; people of another issuer need another name`,
+        `the provider name ${name} belongs to the issuer ${row.issuer}; choose another name for another issuer`,
       )
   }
   if (problems.length > 0) throw new Error(problems.join('\n'))

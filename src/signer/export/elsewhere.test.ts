@@ -173,9 +173,9 @@ test('keys that come back to an empty store bring with them that they left or we
   Object.assign(place.env, { SIGNER_DIR: join(place.folder, 'new') })
   const restore = (...words: string[]) => command(place.env, ['signer', 'restore-keys', file, ...words])
   const unknown = await restore()
-  assert.match(unknown.out, /^3 keys restored[^]*2 accounts are said to be held elsewhere, too, by another identity/m)
+  assert.match(unknown.out, /^3 keys restored[^]*2 accounts were marked as externally held by another signer identity/m)
   const known = await restore('--identity', identity)
-  assert.match(known.out, /^0 keys restored, 3 were there, 0 refused\.\n2 accounts count as held elsewhere, too/m)
+  assert.match(known.out, /^0 keys restored, 3 already present, 0 rejected\.\n2 accounts count as externally held/m)
   assert.doesNotMatch((await restore('--identity', identity)).out, /elsewhere/)
   const accept = (...words: string[]) => command(place.env, ['signer', 'accept-restore', '--without-networks', ...words]) // prettier-ignore
   const [, confirmation] = /--accept ([0-9a-f]{16})$/m.exec((await accept()).out)!

@@ -41,7 +41,7 @@ const KINDS = `('export-request', 'export-cancel', 'export')`
 
 const IS_TOLD = `(rule IN ('${TOLD.exported}', '${TOLD.imported}'))`
 
-/** Tells whether a record starts or ends a user's request. */
+/** Returns whether a record starts or ends a user's request. */
 const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean =>
   (kind === 'export-request' || kind === 'export-cancel' || kind === 'export') &&
   rule !== TOLD.exported &&
@@ -51,7 +51,7 @@ const isExportStep = ({ kind, rule }: Pick<LedgerRow, 'kind' | 'rule'>): boolean
 export const EVERYONE = ''
 
 /**
- * Tells whether a record ends an earlier request of a user. A restore ends all requests, because an older copy does not know which
+ * Returns whether a record ends an earlier request of a user. A restore ends all requests, because an older copy does not know which
  * were cancelled.
  */
 export const endsRequest = (row: Pick<LedgerRow, 'kind' | 'rule' | 'user_id'>, userId: string): boolean =>

@@ -576,7 +576,7 @@ test('verify finds a key that left without its request, by that of another, or b
   const { ask, keys, clock, db, ledger, kek, folder } = await world(t)
   const problems = async () =>
     (await verifyStoreWith(folder, { kek, kekNext: undefined })).problems.filter((one) =>
-      one.startsWith('Keys that left'),
+      one.startsWith('Keys that were exported'),
     )
   const { id, readyAt } = await ask()
   const leave = (userId: string, at: number, request: string | null = id) => {
@@ -588,10 +588,10 @@ test('verify finds a key that left without its request, by that of another, or b
   leave(ALICE, readyAt!)
   assert.deepEqual(await problems(), [])
   leave(ALICE, readyAt! - 1)
-  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 1.'])
+  assert.deepEqual(await problems(), ['Keys that were exported before the delay of a request was over: 1.'])
   leave(BOB, readyAt!)
   leave(ALICE, clock.at + DAY, 'another')
-  assert.deepEqual(await problems(), ['Keys that left without a request whose delay was over: 3.'])
+  assert.deepEqual(await problems(), ['Keys that were exported before the delay of a request was over: 3.'])
 })
 
 test('the program: off unless it is switched on, a delay below half a day is refused in production, and its tokens sign nothing', async (t) => {

@@ -182,7 +182,7 @@ export function openExports({
         if (isStatedElsewhere(identity, account, told)) proven.push({ account, told })
         else refused += 1
       }
-      if (refused > 0) log.warn('held_elsewhere_refused', { accounts: refused })
+      if (refused > 0) log.warn('key_exports_rejected', { accounts: refused })
       if (proven.length === 0) return { taken: 0, refused }
       return group(FIRST, () => {
         // Another server may have sent the same statement in between.

@@ -77,7 +77,7 @@ export function keyPairOf(secret: Uint8Array): ECDH {
   return pair
 }
 
-/** Tells whether the bytes are an uncompressed point of the curve. Diffie-Hellman with anything else could leak the private key. */
+/** Returns whether the bytes are an uncompressed point of the curve. Diffie-Hellman with anything else could leak the private key. */
 export function isPublicKey(bytes: Uint8Array): boolean {
   if (bytes.length !== PUBLIC_KEY_BYTES || bytes[0] !== 4) return false
   try {

@@ -57,7 +57,7 @@ async function rolledBack(t: TestContext) {
 test('a copy from before requests for keys were cancelled, frozen and answered gives no key: each begins anew', async (t) => {
   const { place, take, accept, store } = await rolledBack(t)
   const { signer, said } = await accept()
-  assert.match(said, /^3 requests for keys are ended[^]*Accepted, as record 7 of the ledger/m)
+  assert.match(said, /^3 key requests were cancelled[^]*Accepted as record 7 of the ledger/m)
   for (const userId of [ALICE, BOB, CAROL]) {
     assert.equal((await signer.keyExport({ userId })).state, 'none')
     await assert.rejects(take(userId), refusal('invalid_token'), userId)

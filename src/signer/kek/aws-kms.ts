@@ -64,7 +64,7 @@ export function openAwsKms(setting: AwsKmsSetting, patience: Patience = PATIENCE
     const json = (read.json ?? {}) as Record<string, unknown>
     if (json.KeyId !== arn || json.EncryptionAlgorithm !== ALGORITHM) {
       read.secret?.fill(0)
-      throw json.KeyId === undefined ? withoutIt() : new KekUnavailable('AWS KMS answered for another key or algorithm than was asked.') // prettier-ignore
+      throw json.KeyId === undefined ? withoutIt() : new KekUnavailable('AWS KMS responded for another key or algorithm than requested.') // prettier-ignore
     }
     return { json, secret: read.secret }
   }
@@ -72,7 +72,7 @@ export function openAwsKms(setting: AwsKmsSetting, patience: Patience = PATIENCE
 
 const contextOf = (aad: Buffer): Record<string, string> => ({ [CONTEXT]: aad.toString('base64') })
 
-const withoutIt = (): KekUnavailable => new KekUnavailable('AWS KMS answered without what was asked.')
+const withoutIt = (): KekUnavailable => new KekUnavailable('The response of AWS KMS is incomplete.')
 
 /** Returns only the name of an error, in letters; its message may repeat what was sent. */
 function errorOf({ status, body }: ServiceAnswer): string {
@@ -93,22 +93,22 @@ function refusalOf(error: string, status: number, { name }: AwsKmsSetting): Erro
       return new NotItsOwn()
     case 'DisabledException':
     case 'KMSInvalidStateException':
-      return new KekUnavailable(`The key in AWS KMS is disabled, or is to be deleted (${error}).`)
+      return new KekUnavailable(`The key in AWS KMS is disabled, or scheduled for deletion (${error}).`)
     case 'NotFoundException':
-      return new KekUnavailable(`AWS KMS has no such key as the setting names (${error}).`)
+      return new KekUnavailable(`AWS KMS does not have the key in the setting (${error}).`)
     case 'InvalidKeyUsageException':
-      return new KekUnavailable(`The key in AWS KMS is no symmetric key for encryption (${error}).`)
+      return new KekUnavailable(`The key in AWS KMS is not a symmetric encryption key (${error}).`)
     case 'AccessDeniedException':
-      return new KekUnavailable(`AWS KMS denies it: kms:Encrypt and kms:Decrypt on the key are not allowed to the credentials in ${file} (${error}).`) // prettier-ignore
+      return new KekUnavailable(`AWS KMS denies access: the credentials in ${file} need kms:Encrypt and kms:Decrypt on the key (${error}).`) // prettier-ignore
     case 'ExpiredTokenException':
     case 'UnrecognizedClientException':
     case 'InvalidClientTokenId':
     case 'InvalidSignatureException':
     case 'IncompleteSignatureException':
     case 'MissingAuthenticationTokenException':
-      return new KekUnavailable(`AWS KMS denies it: the credentials in ${file} are wrong or have expired, or the clock of this machine is (${error}).`) // prettier-ignore
+      return new KekUnavailable(`AWS KMS denies access: the credentials in ${file} are wrong or have expired, or the clock of this machine is wrong (${error}).`) // prettier-ignore
     default:
-      return new KekUnavailable(`AWS KMS refused with status ${status}${error === '' ? '' : ` (${error})`}.`)
+      return new KekUnavailable(`AWS KMS responded with status ${status}${error === '' ? '' : ` (${error})`}.`)
   }
 }
 

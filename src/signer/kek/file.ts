@@ -112,7 +112,7 @@ export function writeKekFile(path: string, key: Buffer): void {
   }
 }
 
-/** Tells whether a path lies in a folder, whose backups would then contain it. */
+/** Returns whether a path lies in a folder, whose backups would then contain it. */
 export function isInside(folder: string, path: string): boolean {
   const way = relative(folder, path)
   return !isAbsolute(way) && way.split(sep)[0] !== '..'

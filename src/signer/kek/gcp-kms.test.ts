@@ -53,7 +53,7 @@ test('the key of another service account gets no token, and one that took its pl
   writeFileSync(credentialsFile, gcp.credentials(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()))
   await assert.rejects(
     kek.unwrap(wrapped, AAD),
-    /gives no access token \(status 400\): the key in SIGNER_KEK_CREDENTIALS_FILE/,
+    /issued no access token \(status 400\): the key in SIGNER_KEK_CREDENTIALS_FILE/,
   )
   writeFileSync(credentialsFile, right)
   assert.deepEqual(await kek.unwrap(wrapped, AAD), DEK)
@@ -72,7 +72,7 @@ test('an access token that something else renews is read from its file at each u
   const wrapped = await kek.wrap(DEK, AAD)
   gcp.tokens.clear()
   gcp.tokens.add('ya29.renewed')
-  await assert.rejects(kek.unwrap(wrapped, AAD), /what SIGNER_KEK_TOKEN_FILE gives is wrong or has expired/)
+  await assert.rejects(kek.unwrap(wrapped, AAD), /the token from SIGNER_KEK_TOKEN_FILE is wrong or has expired/)
   writeFileSync(tokenFile, 'ya29.renewed')
   assert.deepEqual(await kek.unwrap(wrapped, AAD), DEK)
   assert.deepEqual([gcp.exchanges(), gcp.faults], [0, []])

@@ -31,7 +31,7 @@ export function openGcpKms(setting: GcpKmsSetting, patience: Patience = PATIENCE
     const { json } = await ask('encrypt', () => writeWithSecret({ field: 'plaintext', bytes: dek }, fields))
     const { name, ciphertext: text, ciphertextCrc32c: sum } = json
     if (typeof text !== 'string' || typeof name !== 'string' || !/^[A-Za-z0-9+/]{20,65536}={0,2}$/.test(text)) throw withoutIt() // prettier-ignore
-    if (!name.startsWith(`${key}/cryptoKeyVersions/`)) throw new KekUnavailable('GCP KMS answered for another key than was asked.') // prettier-ignore
+    if (!name.startsWith(`${key}/cryptoKeyVersions/`)) throw new KekUnavailable('GCP KMS responded for another key than requested.') // prettier-ignore
     const ciphertext = Buffer.from(text, 'base64')
     const isWhole =
       json.verifiedPlaintextCrc32c === true &&
@@ -89,8 +89,8 @@ const ofAad = (aad: Buffer) => ({
   additionalAuthenticatedDataCrc32c: String(crc32c(aad)),
 })
 
-const withoutIt = (): KekUnavailable => new KekUnavailable('GCP KMS answered without what was asked.')
-const wrongChecksum = (): KekUnavailable => new KekUnavailable('A checksum (CRC32C) of what went to GCP KMS or came from it does not fit.') // prettier-ignore
+const withoutIt = (): KekUnavailable => new KekUnavailable('The response of GCP KMS is incomplete.')
+const wrongChecksum = (): KekUnavailable => new KekUnavailable('A checksum (CRC32C) of the data that GCP KMS received or returned does not match.') // prettier-ignore
 
 function refusalOf({ status, body }: ServiceAnswer, { named }: GcpTokens): Error {
   let error: { status?: unknown; message?: unknown } = {}
@@ -102,13 +102,13 @@ function refusalOf({ status, body }: ServiceAnswer, { named }: GcpTokens): Error
   const code = /^[A-Z_]{1,64}$/.exec(String(error.status))?.[0] ?? `status ${status}`
   const message = String(error.message)
   if (code === 'UNAUTHENTICATED' || status === 401)
-    return new KekUnavailable(`GCP KMS denies it: what ${named} gives is wrong or has expired (${code}).`)
+    return new KekUnavailable(`GCP KMS denies access: the token from ${named} is wrong or has expired (${code}).`)
   if (code === 'PERMISSION_DENIED')
-    return new KekUnavailable(`GCP KMS denies it: encrypting and decrypting with the key is not allowed to what ${named} gives (${code}).`) // prettier-ignore
-  if (code === 'NOT_FOUND') return new KekUnavailable(`GCP KMS has no such key as the setting names (${code}).`)
+    return new KekUnavailable(`GCP KMS denies access: the account of ${named} may not encrypt and decrypt with the key (${code}).`) // prettier-ignore
+  if (code === 'NOT_FOUND') return new KekUnavailable(`GCP KMS does not have the key in the setting (${code}).`)
   if (code === 'FAILED_PRECONDITION')
     return new KekUnavailable(`The key in GCP KMS, or the version that wrapped, is disabled or destroyed (${code}).`)
   if (code === 'INVALID_ARGUMENT' && /crc32c|checksum/i.test(message)) return wrongChecksum()
   if (code === 'INVALID_ARGUMENT' && /decrypt/i.test(message)) return new NotItsOwn()
-  return new KekUnavailable(`GCP KMS refused (${code}).`)
+  return new KekUnavailable(`GCP KMS responded with an error (${code}).`)
 }

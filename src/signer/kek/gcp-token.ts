@@ -67,7 +67,7 @@ async function exchange(
   })
   const { status, body } = await askService(service, make, { patience })
   if (status !== 200)
-    throw new KekUnavailable(`GCP gives no access token (status ${status}): the key in ${named} is wrong or revoked, or the clock of this machine is.`) // prettier-ignore
+    throw new KekUnavailable(`GCP issued no access token (status ${status}): the key in ${named} is wrong or revoked, or the clock of this machine is.`) // prettier-ignore
   let answer: { access_token?: unknown; expires_in?: unknown; token_type?: unknown } = {}
   try {
     answer = JSON.parse(body.toString('utf8')) as typeof answer
@@ -82,7 +82,7 @@ async function exchange(
     !/^bearer$/i.test(String(type))
   )
     // prettier-ignore
-    throw new KekUnavailable('The token endpoint of GCP answered without what was asked.')
+    throw new KekUnavailable('The response of GCP’s token endpoint is incomplete.')
   return { token, seconds }
 }
 

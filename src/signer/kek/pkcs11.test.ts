@@ -52,9 +52,9 @@ test('a wrong PIN is tried once, by no later start either, until the operator sa
   const wrong = join(hsm.folder, 'wrong-pin')
   writeFileSync(wrong, '11112222\n', { mode: 0o600 })
   const there = setting(t, hsm.uri('careful'), wrong)
-  await assert.rejects(openPkcs11(there), says(/refused the PIN in SIGNER_KEK_PIN_FILE \(CKR_PIN_INCORRECT\)/))
+  await assert.rejects(openPkcs11(there), says(/rejected the PIN in SIGNER_KEK_PIN_FILE \(CKR_PIN_INCORRECT\)/))
   writeFileSync(wrong, `${PIN}\n`)
-  await assert.rejects(openPkcs11(there), says(/not tried again, because tokens lock/))
+  await assert.rejects(openPkcs11(there), says(/does not retry, because tokens lock/))
   const [mark] = readdirSync(there.folder)
   assert.match(mark!, /^pin-refused-/)
   rmSync(join(there.folder, mark!))
@@ -80,11 +80,11 @@ test(
       { label: 'twin' },
     ])
     for (const [uri, sentence] of [
-      [hsm.uri('odd', 'loose'), /may leave it/],
+      [hsm.uri('odd', 'loose'), /can be exported/],
       [hsm.uri('odd', 'short'), /not an AES key of 256 bits/],
       [hsm.uri('odd', 'twin'), /more than one key/],
-      [hsm.uri('odd', 'absent'), /no such key/],
-      [hsm.uri('nowhere'), /no such token/],
+      [hsm.uri('odd', 'absent'), /matches no key/],
+      [hsm.uri('nowhere'), /matches no token/],
       ['pkcs11:token=odd;object=loose?module-path=/nowhere/module.so', /module \/nowhere\/module\.so cannot be loaded/],
     ] as const)
       await assert.rejects(openPkcs11(setting(t, uri)), says(sentence), uri)

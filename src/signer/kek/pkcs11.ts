@@ -85,7 +85,7 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
   }
 
   async function attempt<T>(work: (use: Session) => Promise<T>): Promise<T> {
-    if (isStuck) throw new KekUnavailable('The token (PKCS#11) does not answer.')
+    if (isStuck) throw new KekUnavailable('The token (PKCS#11) does not respond.')
     opened ??= connect(library, module, setting)
     return work(opened)
   }
@@ -123,7 +123,7 @@ export async function openPkcs11(setting: Pkcs11Setting): Promise<Kek> {
     const done = call.finally(() => (isStuck = false))
     let timer: Timer | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = systemClock.after(ANSWER_MS, () => reject(new KekUnavailable('The token (PKCS#11) does not answer.')))
+      timer = systemClock.after(ANSWER_MS, () => reject(new KekUnavailable('The token (PKCS#11) does not respond.')))
     })
     try {
       return await Promise.race([done, late])
@@ -140,7 +140,7 @@ async function loadLibrary(): Promise<typeof Library> {
     return (await import('pkcs11js')).default
   } catch (cause) {
     throw new KekUnavailable(
-      'The package pkcs11js is not built here: docs/operate/signer-keys.md#hsm-pkcs-11 says how a master key (KEK) in a token is set up.',
+      'The package pkcs11js is not built on this machine. Set it up as in docs/operate/signer-keys.md#hsm-pkcs-11.',
       cause,
     )
   }
@@ -220,9 +220,9 @@ function findSlot(module: Pkcs11, { token }: Pkcs11Uri): Library.Handle {
       (token.slotId === undefined || slot.readUIntLE(0, 6) === token.slotId)
     )
   })
-  if (slots.length > 1) throw new KekUnavailable('More than one token (PKCS#11) is what the setting names: name its serial=.') // prettier-ignore
+  if (slots.length > 1) throw new KekUnavailable('The setting matches more than one token (PKCS#11): add its serial=.') // prettier-ignore
   const [slot] = slots
-  if (slot === undefined) throw new NoSuchToken('There is no such token (PKCS#11) as the setting names.')
+  if (slot === undefined) throw new NoSuchToken('The setting matches no token (PKCS#11).')
   return slot
 }
 
@@ -239,7 +239,7 @@ function logIn(
   const refused = refusedMark(folder, uri)
   if (existsSync(refused))
     throw new KekUnavailable(
-      `The token (PKCS#11) refused the PIN, and it is not tried again, because tokens lock: correct ${pinSetting}, then remove ${refused}.`,
+      `The token (PKCS#11) rejected the PIN. The signer does not retry, because tokens lock. Correct ${pinSetting}, then remove ${refused}.`,
     )
   const pin = readSecret(pinFile, pinSetting)
   try {
@@ -248,7 +248,7 @@ function logIn(
     if (nameOf(error) === 'CKR_USER_ALREADY_LOGGED_IN') return
     if (/^CKR_PIN_/.test(nameOf(error))) {
       writeFileSync(refused, `${nameOf(error)}\n`, { mode: 0o600 })
-      throw new KekUnavailable(`The token (PKCS#11) refused the PIN in ${pinSetting} (${nameOf(error)}). It is not tried again, because tokens lock: correct it, then remove ${refused}.`) // prettier-ignore
+      throw new KekUnavailable(`The token (PKCS#11) rejected the PIN in ${pinSetting} (${nameOf(error)}). The signer does not retry, because tokens lock. Correct the PIN, then remove ${refused}.`) // prettier-ignore
     }
     throw error
   } finally {
@@ -263,7 +263,7 @@ export function whyNoTry(
 ): string | null {
   if ((flags & library.CKF_USER_PIN_LOCKED) !== 0) return 'The token (PKCS#11) has locked its PIN.'
   if ((flags & library.CKF_USER_PIN_FINAL_TRY) !== 0)
-    return 'The token (PKCS#11) locks at the next wrong PIN: log in with its own tool first, which lifts that.'
+    return 'The token (PKCS#11) locks at the next wrong PIN. To reset its counter, log in with the token’s own tool.'
   return null
 }
 
@@ -289,8 +289,8 @@ function findKey(
     module.C_FindObjectsFinal(session)
   }
   const [key] = found
-  if (key === undefined) throw new KekUnavailable('The token (PKCS#11) has no such key as the setting names.')
-  if (found.length > 1) throw new KekUnavailable('The token (PKCS#11) has more than one key that the setting names: add its id=.') // prettier-ignore
+  if (key === undefined) throw new KekUnavailable('The setting matches no key in the token (PKCS#11).')
+  if (found.length > 1) throw new KekUnavailable('The setting matches more than one key in the token (PKCS#11): add its id=.') // prettier-ignore
   const types = [library.CKA_EXTRACTABLE, library.CKA_SENSITIVE, library.CKA_KEY_TYPE, library.CKA_VALUE_LEN]
   const [extractable, sensitive, type, length] = module
     .C_GetAttributeValue(
@@ -300,7 +300,9 @@ function findKey(
     )
     .map(({ value }) => (value as Buffer).readUIntLE(0, Math.min(6, (value as Buffer).length)))
   if (extractable !== 0 || sensitive !== 1)
-    throw new KekUnavailable('The key in the token (PKCS#11) may leave it: it must be sensitive and not extractable.')
+    throw new KekUnavailable(
+      'The key in the token (PKCS#11) can be exported: it must be sensitive and not extractable.',
+    )
   if (type !== library.CKK_AES || length !== 32)
     throw new KekUnavailable('The key in the token (PKCS#11) is not an AES key of 256 bits.')
   return key

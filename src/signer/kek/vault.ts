@@ -22,7 +22,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
     async wrap(dek, aad) {
       const wrapped = await encrypt(dek, aad)
       isBound ||= await isBinding(wrapped, aad)
-      if (!isBound) throw new KekUnavailable('Vault opens what it wrapped with other additional data too: it is too old for associated_data (1.13 has it).') // prettier-ignore
+      if (!isBound) throw new KekUnavailable('Vault ignores associated_data: use Vault 1.13 or later.') // prettier-ignore
       return wrapped
     },
     unwrap: decrypt,
@@ -45,7 +45,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
     return secret
   }
 
-  /** Tells whether Vault authenticates `associated_data`: an old version silently ignores it. */
+  /** Returns whether Vault authenticates `associated_data`: an old version silently ignores it. */
   async function isBinding(wrapped: Buffer, aad: Buffer): Promise<boolean> {
     try {
       const dek = await decrypt(wrapped, Buffer.concat([aad, Buffer.from('x')]))
@@ -61,7 +61,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
     const { data } = await ask('keys', () => Buffer.alloc(0))
     const { type, exportable, allow_plaintext_backup: mayBackUp, derived } = (data ?? {}) as Record<string, unknown>
     if (exportable !== false || mayBackUp !== false)
-      throw new KekUnavailable('The key in Vault may leave it: it must be neither exportable nor allow plaintext backups.') // prettier-ignore
+      throw new KekUnavailable('The key in Vault can be exported: it must be neither exportable nor allow plaintext backups.') // prettier-ignore
     if (type !== 'aes256-gcm96' || derived !== false)
       throw new KekUnavailable('The key in Vault is not of type aes256-gcm96, or is derived.')
   }
@@ -91,7 +91,7 @@ export async function openVault(setting: VaultSetting, patience: Patience = PATI
 
 const CIPHERTEXT = /^vault:v[1-9]\d{0,8}:[A-Za-z0-9+/]{20,1000}={0,2}$/
 
-const withoutIt = (): KekUnavailable => new KekUnavailable('Vault answered without what was asked.')
+const withoutIt = (): KekUnavailable => new KekUnavailable('The response of Vault is incomplete.')
 
 function serviceOf({ uri: { origin, socketPath }, caFile, name }: VaultSetting): Service {
   return { name: 'Vault', origin, socketPath, ca: readCa(caFile, name) }
@@ -110,15 +110,15 @@ function headersOf({ uri: { origin, namespace }, tokenFile, name }: VaultSetting
 
 function refusalOf({ status, body }: ServiceAnswer, { tokenFile, name }: VaultSetting): Error {
   const said = saidBy(body)
-  const token = tokenFile === undefined ? 'what the agent shows' : `the token in ${name}_TOKEN_FILE`
+  const token = tokenFile === undefined ? 'the token of the agent' : `the token in ${name}_TOKEN_FILE`
   if (status === 403 || status === 401)
-    return new KekUnavailable(`Vault denies it (${status}): ${token} has expired, or its policy does not allow this key.`) // prettier-ignore
+    return new KekUnavailable(`Vault denies access (${status}): ${token} has expired, or its policy does not allow this key.`) // prettier-ignore
   if (status === 404 || /encryption key not found/.test(said))
-    return new KekUnavailable('Vault has no such key as the setting names.')
+    return new KekUnavailable('Vault does not have the key in the setting.')
   if (/disallowed by policy/.test(said))
-    return new KekUnavailable('Vault does not open it any more: its version is below min_decryption_version of the key.') // prettier-ignore
+    return new KekUnavailable('Vault cannot decrypt the data key: its version is below min_decryption_version of the key.') // prettier-ignore
   if (status === 400 && /message authentication failed|invalid ciphertext|invalid key version|decrypt/i.test(said)) return new NotItsOwn() // prettier-ignore
-  return new KekUnavailable(`Vault refused with status ${status}.`)
+  return new KekUnavailable(`Vault responded with status ${status}.`)
 }
 
 /** Returns Vault's own error messages; '' for an answer in another form, which a proxy in between may have sent. */

@@ -23,7 +23,7 @@ export function startCurve(seed: Uint8Array): 'native' | 'wasm' {
   }
 }
 
-/** Tells whether the bytes are a valid private key: 1 to n-1. */
+/** Returns whether the bytes are a valid private key: 1 to n-1. */
 export const isScalar = (key: Uint8Array): boolean => openCurve().isScalar(key)
 
 /** Computes the uncompressed public key, 65 bytes. */

@@ -257,7 +257,7 @@ export function readMacs({ deks }: Pick<OpenDeks, 'deks'>): Macs {
 }
 
 /**
- * Tells whether a master key opens a store. It tries one data key, because one master key wraps them all. False if there is none.
+ * Returns whether a master key opens a store. It tries one data key, because one master key wraps them all. False if there is none.
  * @throws KekUnavailable
  */
 export async function opensAny(db: DatabaseSync, kek: Kek): Promise<boolean> {
@@ -288,7 +288,7 @@ export async function openDek({ epoch, wrapped }: Pick<DekRow, 'epoch' | 'wrappe
   } catch (cause) {
     if (cause instanceof KekUnavailable) throw cause
     throw new StartError(
-      'The master key (KEK) does not open this store: it is not the one it was created with, or not the one of the last `signer rotate-kek`.',
+      'The master key (KEK) does not open this store. Use the key that created the store, or the key of the last `signer rotate-kek`.',
       cause,
     )
   }
@@ -320,7 +320,7 @@ async function wrapDek(dek: KeyObject, epoch: number, kek: Kek): Promise<Buffer>
 
 class NotComingBack extends KekUnavailable {
   constructor() {
-    super('The master key (KEK) does not open again what it has just wrapped: it is not used.')
+    super('The master key (KEK) cannot decrypt a value that it has just encrypted. It is not used.')
   }
 }
 

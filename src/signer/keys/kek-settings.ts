@@ -35,7 +35,7 @@ export function readKekSettings(config: Config): KekSettings | null {
     { text, file, ...files }: { text: string | undefined; file: string | undefined } & KekFiles,
   ): KekSetting | undefined {
     if (text !== undefined && file !== undefined) {
-      problems.push(`${name} and ${name}_FILE are both set: a master key (KEK) is in one place, remove one of them`)
+      problems.push(`${name} and ${name}_FILE are both set: remove one setting`)
       return undefined
     }
     if (file !== undefined) return { provider: 'file', file }

@@ -59,7 +59,7 @@ export function openMacs({
 
 const hmac = (key: KeyObject, record: Uint8Array): Buffer => createHmac('sha256', key).update(record).digest()
 
-/** Tells whether a record has a MAC of the right length. The table requires it, but an attacker who edits the file can store anything. */
+/** Returns whether a record has a MAC of the right length. The table requires it, but an attacker who edits the file can store anything. */
 export const hasMac = ({ mac }: { mac: unknown }): boolean =>
   mac instanceof Uint8Array && mac.length === EPOCH_BYTES + 32
 

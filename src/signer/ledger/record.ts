@@ -67,7 +67,7 @@ export type LedgerAttempt = SignedAttempt & {
 }
 
 /**
- * Tells whether someone agreed to the cost. Either a token or grant was shown, or it is the first attempt of a sponsor transaction,
+ * Returns whether someone agreed to the cost. Either a token or grant was shown, or it is the first attempt of a sponsor transaction,
  * whose gas the users signed.
  */
 export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>

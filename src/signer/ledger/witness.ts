@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { syncFolder } from '../kek/file.ts'
 import { systemClock, type Timer } from '../../clock.ts'
 
-/** Where the ledger ended: the number of records and the hash of the last. */
+/** End of the ledger: the number of records and the hash of the last. */
 export type LedgerHead = { count: number; record: Buffer }
 
 /**
@@ -12,7 +12,7 @@ export type LedgerHead = { count: number; record: Buffer }
  * an earlier commit. The witness is then ahead of the ledger, and the signer refuses to start signing.
  *
  * It is written after every commit and before the answers. So after a crash it may be behind the ledger, never ahead. A SIGKILL
- * loses none of it. It is synced to disk within a second; a power failure in between is harmless, because the database itself was
+ * does not lose it. It is synced to disk within a second; a power failure in between is harmless, because the database itself was
  * synced.
  *
  * It does not detect an older copy of the whole folder, because the copy includes it. Heads that others have retained detect that

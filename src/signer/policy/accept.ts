@@ -53,7 +53,7 @@ function assertSigned(
     throw new PolicyInvalid('', `${signers.length} of ${keys.length} trusted keys signed it, and ${needed} have to`)
 }
 
-/** Tells whether a document keeps every freeze, adds at least one, and is otherwise the same. */
+/** Returns whether a document keeps every freeze, adds at least one, and is otherwise the same. */
 function freezesMore(before: PolicyVersion, after: PolicyVersion): boolean {
   const [a, b] = [before.document.freeze, after.document.freeze]
   return (

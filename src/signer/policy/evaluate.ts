@@ -216,7 +216,7 @@ function measure(limit: RuleAmount, { effect, feeWei }: PolicyQuestion): Measure
 
 const both = (amount: bigint) => ({ call: amount, charged: amount })
 
-/** Tells whether a transaction exceeds any of these amounts; true if there are none. */
+/** Returns whether a transaction exceeds any of these amounts; true if there are none. */
 function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion): boolean {
   if (amounts.length === 0) return true
   return amounts.some((amount) => {
@@ -226,7 +226,7 @@ function isAbove(amounts: readonly RuleAmount[], question: PolicyQuestion): bool
 }
 
 /**
- * Tells whether a rule applies to a transaction. A restricting rule applies as soon as any part matches or is unknown. An allowing
+ * Returns whether a rule applies to a transaction. A restricting rule applies as soon as any part matches or is unknown. An allowing
  * rule applies only if all parts match, so that a listed part never allows an unlisted one.
  */
 function matches(rule: PolicyRule, question: PolicyQuestion): boolean {
@@ -251,14 +251,14 @@ function matches(rule: PolicyRule, question: PolicyQuestion): boolean {
   )
 }
 
-/** Tells whether a rule applies to this user, application and network, whatever the transaction does. */
+/** Returns whether a rule applies to this user, application and network, whatever the transaction does. */
 const isForCaller = ({ match }: PolicyRule, { effect, userId, clientId }: PolicyQuestion): boolean =>
   (match.chains?.has(effect.chainId) ?? true) &&
   (match.users?.has(userId) ?? true) &&
   (match.clients?.has(clientId) ?? true)
 
 /**
- * Tells whether an argument matches. Some contracts read a missing word, or bits outside its type, as another value, so such a word
+ * Returns whether an argument matches. Some contracts read a missing word, or bits outside its type, as another value, so such a word
  * may be any.
  */
 function fitsArgument({ index, oneOf, spare }: RuleMatch['args'][number], data: Buffer, isAll: boolean): boolean {

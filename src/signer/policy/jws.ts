@@ -21,7 +21,7 @@ export const hashOfPolicy = (text: string): string => createHash('sha256').updat
 
 /**
  * Reads the public part of a private or public key in JWK form.
- * @throws PolicyInvalid  which repeats nothing of it
+ * @throws PolicyInvalid  which does not repeat the text
  */
 export function readPolicyKey(value: unknown): PolicyKey {
   const { kty, crv, x } = (typeof value === 'object' && value !== null ? value : {}) as Record<string, unknown>
@@ -47,7 +47,7 @@ export function addSignature(text: string, privateKey: Record<string, unknown>):
   return `${JSON.stringify({ ...before, signatures: [...before.signatures, { protected: header, signature }] }, null, 2)}\n`
 }
 
-/** Tells whether a file is a JWS rather than a document; it does not tell whether either is valid. */
+/** Returns whether a file is a JWS rather than a document; it does not tell whether either is valid. */
 export function isSigned(text: string): boolean {
   const value = readPolicyJson(text)
   return typeof value === 'object' && value !== null && 'payload' in value && 'signatures' in value

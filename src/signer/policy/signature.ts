@@ -48,7 +48,7 @@ function isType(text: string): boolean {
   return bytes === undefined || (!bytes.startsWith('0') && Number(bytes) <= 32)
 }
 
-/** Tells whether a type takes exactly one word of the head and has all of its value there. */
+/** Returns whether a type takes exactly one word of the head and has all of its value there. */
 export const isOneWord = (type: string): boolean => /^(?:address|bool|u?int\d+|bytes\d+)$/.test(type)
 
 /**
@@ -83,7 +83,7 @@ function fits(type: string, word: bigint, data: Buffer): boolean {
   return bits === undefined || word >> BigInt(bits) === 0n
 }
 
-/** Tells whether the length and bytes at an offset lie inside the calldata. */
+/** Returns whether the length and bytes at an offset lie inside the calldata. */
 function isInside(offset: bigint, data: Buffer): boolean {
   if (offset > BigInt(data.length)) return false
   const start = 4 + Number(offset)

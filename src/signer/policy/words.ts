@@ -115,7 +115,7 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
   const doubts: string[] = []
   const doubt = (rule: PolicyRule, text: string) => void doubts.push(`${rule.name}: ${text}`)
   if (!policy.rules.some(({ effect }) => effect === 'allow'))
-    doubts.push('no rule allows anything, so every transaction is refused')
+    doubts.push('no rule allows anything, so every transaction is rejected')
   if (policy.freeze.everything) doubts.push('everything is frozen')
   for (const rule of policy.rules) {
     const { match } = rule
@@ -160,20 +160,20 @@ function* doubtsOfLimit(rule: PolicyRule & { effect: 'limit' }, limits: readonly
       !match.to.has(tokenAddress!) &&
       match.functions?.has(PERMIT2_APPROVE) !== true
     )
-      yield `${name} can never match but by Permit2: to does not list the token`
+      yield `${name} can match only by Permit2: to does not list the token`
     if (of === 'token' && match.class !== null && isOnly(match.class, ['NATIVE', 'CALL', 'REVOKE']))
-      yield `${name} counts hardly anything: class lists neither TRANSFER nor an APPROVE`
+      yield `${name} counts almost nothing: class lists neither TRANSFER nor an APPROVE`
     else if (of === 'token' && match.class?.has('CALL') === false)
-      yield `${name} lets functions pass that are not known: class does not list CALL`
+      yield `${name} allows unknown functions: class does not list CALL`
     for (const one of functions ?? [])
-      if (isKnown(one)) yield `${name}.functions lists 0x${one}, whose amount is limited all the same`
+      if (isKnown(one)) yield `${name}.functions lists 0x${one}, but its amount is still limited`
     if (of === 'native' && match.class !== null && !match.class.has('NATIVE'))
-      yield `${name} leaves out what has no calldata: class does not list NATIVE`
+      yield `${name} omits transactions without calldata: class does not list NATIVE`
     if (perCall !== null && period !== null && perCall > period.amount)
       yield `${name}.perCall can never be reached: periodAmount is less`
     if (period !== null && (of === 'native' || of === 'fees') && !per.includes('chainId') && match.chains?.size !== 1)
       yield `${name} adds up different currencies: put chainId into per, or name one chain`
-    if (period !== null && per.length === SCOPES.length - 3) yield `${name} is one meter for everyone`
+    if (period !== null && per.length === SCOPES.length - 3) yield `${name} has one meter for all users`
   }
 }
 

@@ -124,7 +124,7 @@ export async function acceptRestore(
       systemClock.wall,
     )
     if (!ledger.head().record.equals(expected.record)) {
-      throw new StartError('The store has changed since it was shown: run the command again.')
+      throw new StartError('The store has changed since it was shown. Run the command again.')
     }
     assertAllFreezable(store.db, frozen)
     store.db.exec('BEGIN IMMEDIATE')
@@ -194,15 +194,15 @@ async function main(): Promise<number> {
   const { head: end, witness, witnessIs, accounts, problems } = found
   print(describe(found))
   if (problems.length > 0) {
-    throw new StartError(`The store is damaged, not merely older: restore another copy.\n${problems.join('\n')}`)
+    throw new StartError(`The store is damaged. Restore another copy.\n${problems.join('\n')}`)
   }
   if (witnessIs === 'of another store') {
-    throw new StartError('The witness belongs to another store, not to a later state of this one: restore the two that belong together.') // prettier-ignore
+    throw new StartError('The witness belongs to another store, not to a later state of this store. Restore a store and a witness that belong together.') // prettier-ignore
   }
   if (witnessIs === 'in agreement' && found.shown === null && head === null && urls.length === 0) {
-    print('The witness agrees: there is nothing to accept. A folder that was restored as a whole looks like this, too;')
-    print('then name the networks with --rpc-url, so that no used nonce is signed again.')
-    if (frozen.length > 0) print('Nothing was frozen: the running signer does that, by chatelaine signer freeze.')
+    print('The witness matches: there is nothing to accept. If the whole folder was restored from an older copy,')
+    print('give the networks with --rpc-url, so that no used nonce is signed again.')
+    if (frozen.length > 0) print('Nothing was frozen. Run chatelaine signer freeze while the signer runs.')
     return frozen.length > 0 ? 1 : 0
   }
 
@@ -214,13 +214,15 @@ async function main(): Promise<number> {
     floors.push(...counted)
     const most = counted.reduce((max, { nonce }) => Math.max(max, nonce), 0)
     print(
-      `Chain ${chainId} counts transactions of ${counted.length} of ${accounts.length} accounts, at most ${most} of one.`,
+      `Chain ${chainId}: ${counted.length} of ${accounts.length} accounts have transactions, at most ${most} in one account.`,
     )
   }
   for (const { chainId, accounts: many } of found.chains.filter((chain) => !asked.has(chain.chainId)))
-    print(`Chain ${chainId} was not checked (--rpc-url), and ${many} accounts have signed for it: nonces that were lost may be signed again.`) // prettier-ignore
+    print(`Chain ${chainId} was not checked, and ${many} accounts have signed for it. Lost nonces may be signed again. Give a node with --rpc-url.`) // prettier-ignore
   if (asked.size > 0)
-    print('No nonce below a count will ever be signed: a count that is too high locks its account permanently.')
+    print(
+      'The signer never signs a nonce below an account’s transaction count. A count that is too high locks the account permanently.',
+    )
   if (values.accept === undefined) {
     print(`Nothing was changed. To use this store: --accept ${confirmationOf(end)}`)
     return 1
@@ -229,13 +231,14 @@ async function main(): Promise<number> {
     throw new StartError(`--accept must be ${confirmationOf(end)} for this store.`)
   // A ledger that was lost entirely does not name the networks that it signed for.
   if (asked.size === 0 && accounts.length > 0 && !values['without-networks'])
-    throw new StartError('No network was asked, so every nonce that was lost may be signed again. Name the networks with --rpc-url, or say --without-networks if no account has ever sent anything.') // prettier-ignore
+    throw new StartError('No network was checked, so every lost nonce may be signed again. Give the networks with --rpc-url. If no account has ever sent a transaction, add --without-networks.') // prettier-ignore
   const lost = witness === null ? null : { count: witness.count, record: witness.record.toString('hex') }
   const shown = Math.max(found.shown ?? 0, head?.size ?? 0)
   const restored = { witness: lost, floors, ...(shown === 0 ? {} : { shown }) }
   const { record, ended } = await acceptRestore(folder, settings, end, { restored, head: head?.note ?? null, frozen })
-  if (ended > 0) print(`${ended} requests for keys are ended: who still wants theirs asks again, and waits again.`)
-  print(`Accepted, as record ${record} of the ledger. The signer can be started.`)
+  if (ended > 0)
+    print(`${ended} key requests were cancelled. Those users must request their key again, and wait again.`)
+  print(`Accepted as record ${record} of the ledger. Start the signer.`)
   return 0
 }
 
@@ -256,19 +259,19 @@ function describe({ head, last, witness, accounts, shown, frozen }: InspectedSto
   const lines = [
     `The store: ${head.count} records, the last ${confirmationOf(head)}${end}; ${accounts.length} accounts.`,
   ]
-  if (witness === null) lines.push('Its witness is missing or incomplete: how much was lost is unknown.')
+  if (witness === null) lines.push('Its witness is missing or incomplete. The number of lost records is unknown.')
   else lines.push(`Its witness: ${witness.count} records, the last ${confirmationOf(witness)}.`)
   if (witness !== null && witness.count > head.count) {
     lines.push(
-      `${witness.count - head.count} records are lost: signatures that may be on a chain or in flight, and accounts`,
-      'whose keys are lost with them.',
+      `${witness.count - head.count} records are lost: signatures that may be on a chain or in flight,`,
+      'and accounts, whose keys are lost as well.',
     )
   }
   if (shown !== null)
-    lines.push(`A server has kept a signed head of ${shown} records, which this store does not continue.`)
+    lines.push(`A server stored a signed head of ${shown} records. This store does not continue that head.`)
   lines.push(
-    `Frozen in it: ${frozen.list} by the server's lists, ${frozen.admin} by the signer's operator. What the operator froze since is`,
-    'not in it: --freeze says it again. What the server froze comes with its first list, before which nothing is signed.',
+    `Frozen in it: ${frozen.list} by the server's lists, ${frozen.admin} by the signer's operator. Later freezes of the operator`,
+    'are lost: repeat them with --freeze. The signer receives the server’s freezes again before it signs anything.',
   )
   return lines.join('\n')
 }

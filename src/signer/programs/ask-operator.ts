@@ -22,18 +22,18 @@ export function askAt<T>(path: string, question: { verb: string; request: object
       socket.destroy()
       reject(error)
     }
-    socket.setTimeout(ANSWER_MS, () => end(new Error('The signer does not answer.')))
+    socket.setTimeout(ANSWER_MS, () => end(new Error('The signer does not respond.')))
     socket.on('error', ({ code }: NodeJS.ErrnoException) =>
       end(
         new Error(
           code === 'EACCES'
-            ? 'The socket belongs to the signer: run this as its user.'
+            ? 'The socket belongs to the signer’s user. Run this as that user.'
             : `No signer listens at ${path}.`,
         ),
       ),
     )
     // A signer that ends during the request sends no answer.
-    socket.on('close', () => end(new Error('The signer ended before it answered.')))
+    socket.on('close', () => end(new Error('The signer ended before it responded.')))
     const read = frameReader((message) => {
       const frame = message as AnswerFrame
       if ('error' in frame) return end(new Error(frame.error.detail))

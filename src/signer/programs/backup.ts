@@ -47,7 +47,8 @@ export async function backupStore({
   now: () => number
 }): Promise<BackupRecord> {
   assertApart(to, folder, kekFiles)
-  if (!existsSync(join(folder, DATABASE_FILE))) throw new StartError('There is no store in SIGNER_DIR.')
+  if (!existsSync(join(folder, DATABASE_FILE)))
+    throw new StartError('There is no store in SIGNER_DIR. Nothing was written.')
   const unlock = lockBackup(folder)
   const draft = join(folder, DRAFT)
   try {
@@ -89,7 +90,8 @@ function readCopy(path: string, at: number): Manifest {
     const manifest = manifestOf(db, at)
     if (manifest.records === 0) throw new StartError('The ledger is empty: there is nothing to back up yet.')
     const fault = headFault(db, { count: manifest.records, record: Buffer.from(manifest.record, 'hex') })
-    if (fault !== null) throw new LedgerDamaged(`${fault} Nothing was written: chatelaine signer verify says more.`)
+    if (fault !== null)
+      throw new LedgerDamaged(`${fault} Nothing was written. For details, run chatelaine signer verify.`)
     return manifest
   } finally {
     db.close()
@@ -102,7 +104,7 @@ function lockBackup(folder: string): () => void {
     return lockFolder(folder, LOCK)
   } catch (error) {
     if (error instanceof FolderInUse) throw new StartError(`Another backup of this store is being made (process ${error.holder}).`) // prettier-ignore
-    throw new StartError('The store cannot be locked for a backup: run this as the user of the signer.', error)
+    throw new StartError('The store cannot be locked for a backup. Run this as the signer’s user.', error)
   }
 }
 
@@ -114,10 +116,10 @@ export function assertApart(to: string, folder: string, kekFiles: string[]): voi
     throw new StartError('--to must not be inside SIGNER_DIR: the backup would be lost with the store.')
   const keks = kekFiles.map((file) => realOf(file) ?? resolve(file))
   if (keks.some((file) => isInside(target, file)))
-    throw new StartError('The master key (KEK) lies in the folder of --to: who has one would have both. Choose another place.') // prettier-ignore
+    throw new StartError('The master key (KEK) is in the folder of --to. Choose another folder: a thief of the folder would get both.') // prettier-ignore
   const copy = findCopy(target, keks)
   if (copy !== null)
-    throw new StartError(`A copy of the master key (KEK) lies in the folder of --to: ${basename(copy)}. Keep them apart.`) // prettier-ignore
+    throw new StartError(`A copy of the master key (KEK) is in the folder of --to: ${basename(copy)}. Store them in separate places.`) // prettier-ignore
 }
 
 function realOf(path: string): string | null {
@@ -181,7 +183,7 @@ async function main(): Promise<void> {
   })
   const { accounts, records, bytes, at } = record
   print(`${values.to}: ${bytes} bytes, ${accounts} accounts, ${records} records, as of ${at}.`)
-  print(`What is in it says ${values.to}.json. The master key (KEK) is not: keep copies of it elsewhere.`)
+  print(`${values.to}.json lists the contents. The master key (KEK) is not included: store copies of it elsewhere.`)
 }
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -21,6 +21,6 @@ try {
   main(process.argv[2]!)
 } catch (error) {
   const { code } = error as NodeJS.ErrnoException
-  process.stderr.write(code === 'EEXIST' ? 'The file exists already. It was not changed.\n' : `The file cannot be created (${code}).\n`) // prettier-ignore
+  process.stderr.write(code === 'EEXIST' ? 'The file already exists. It was not changed.\n' : `The file cannot be created (${code}).\n`) // prettier-ignore
   process.exitCode = 1
 }

@@ -16,7 +16,7 @@ function main(): void {
   const kek = readKekSettings(config)?.kek
   if (kek === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the file to create'])
   if (kek.provider !== 'file')
-    throw new ConfigError(['SIGNER_KEK is no file: its key is created with the tools of whatever keeps it'])
+    throw new ConfigError(['SIGNER_KEK is not a file: create its key with the tools of the key service or HSM'])
   const { file } = kek
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the store that the key is for'])
   if (isInside(folder, file))
@@ -29,7 +29,7 @@ function main(): void {
   process.umask(0o077)
   makeKekFile(file)
   process.stdout.write(
-    `A master key (KEK) of 32 bytes: ${file}\nKeep copies of it, apart from SIGNER_DIR and its backups: without it every account is lost.\n`,
+    `A master key (KEK) of 32 bytes: ${file}\nStore copies of this key, separate from SIGNER_DIR and its backups. Without the key, every account is lost.\n`,
   )
 }
 
@@ -37,6 +37,8 @@ try {
   main()
 } catch (error) {
   const cause = error instanceof Error && error.cause instanceof Error ? ` (${error.cause.name})` : ''
-  process.stderr.write(`${error instanceof Error ? error.message : 'It failed for an unknown reason.'}${cause}\n`)
+  process.stderr.write(
+    `${error instanceof Error ? error.message : 'The command failed for an unknown reason.'}${cause}\n`,
+  )
   process.exitCode = 1
 }

@@ -97,8 +97,10 @@ async function main(): Promise<void> {
   print(`Backup as of ${manifest.at}: ${manifest.records} records, ${signatures} signatures, MACs of ${macs} checked.`)
   print(`${derived} of ${manifest.accounts} addresses derived from their keys.`)
   print(`Restored and checked in ${seconds(restoreMs)} s, derived in ${seconds(deriveMs)} s.`)
-  if (warnings.length === 0 && damaged.length === 0) return print('This backup brings back everything that it names.')
-  print('This backup does NOT bring back everything: the keys above have to come from chatelaine account export-keys.')
+  if (warnings.length === 0 && damaged.length === 0) return print('This backup restores everything that it lists.')
+  print(
+    'This backup does NOT restore everything. Restore the keys above from a file of chatelaine account export-keys.',
+  )
   process.exitCode = 1
 }
 

@@ -42,7 +42,7 @@ async function main(): Promise<number> {
     options: { 'to-recipient': { type: 'string' } },
   })
   const [verb, file] = positionals
-  if (file === undefined) throw new Error('a file is needed: it is created')
+  if (file === undefined) throw new Error('give a file to create')
   if (verb === 'recipient-key') {
     const pair = newKeyPair()
     const secret = Buffer.concat([Buffer.alloc(32), pair.getPrivateKey()]).subarray(-32)
@@ -52,14 +52,14 @@ async function main(): Promise<number> {
   }
   const recipient = values['to-recipient']
   if (recipient === undefined)
-    throw new Error('--to-recipient is missing: what `chatelaine signer recipient-key` printed')
+    throw new Error('--to-recipient is missing: give the public key that `chatelaine signer recipient-key` printed')
   const into = openSync(file, 'wx', 0o600)
   const write = (line: object): void => void writeSync(into, `${JSON.stringify(line)}\n`)
   const { exported, refused } = await exportAll(recipient, { ask: askOperator, write })
   fsyncSync(into)
   closeSync(into)
-  for (const { userId, reason } of refused) process.stdout.write(`refused  ${userId}: ${reason}\n`)
-  process.stdout.write(`${exported} keys exported, ${refused.length} refused.\n`)
+  for (const { userId, reason } of refused) process.stdout.write(`rejected  ${userId}: ${reason}\n`)
+  process.stdout.write(`${exported} keys exported, ${refused.length} rejected.\n`)
   return refused.length === 0 ? 0 : 1
 }
 

@@ -13,7 +13,7 @@ async function main([verb = '', ...words]: string[]): Promise<void> {
   })
   if (total === 0) process.stdout.write('Nothing is frozen.\n')
   for (const { subject, by, at } of subjects) {
-    const whose = by === 'admin' ? 'frozen here' : 'frozen by the server'
+    const whose = by === 'admin' ? 'frozen by the operator' : 'frozen by the server'
     process.stdout.write(`${subject}  ${whose}, since ${new Date(at).toISOString()}\n`)
   }
   if (total > subjects.length) process.stdout.write(`and ${total - subjects.length} more, frozen by the server\n`)

@@ -87,12 +87,12 @@ export async function importKeys(
 export const openSealed =
   (secret: Buffer): Opener =>
   ({ enc, ciphertext, batchId }, { userId, address }) => {
-    if (typeof enc !== 'string' || typeof ciphertext !== 'string') throw new Error('it holds no sealed key')
+    if (typeof enc !== 'string' || typeof ciphertext !== 'string') throw new Error('the line has no sealed key')
     const sealed = { enc: Buffer.from(enc, 'base64url'), ciphertext: Buffer.from(ciphertext, 'base64url') }
     try {
       return unseal(keyPairOf(secret), sealed, { info: exportInfo({ userId, address, id: String(batchId) }) })
     } catch {
-      throw new Error('it was sealed to another key, or altered')
+      throw new Error('the key was sealed to another recipient, or altered')
     }
   }
 
@@ -126,19 +126,19 @@ async function main(): Promise<number> {
   })
   const { manifest, 'recipient-key': keyFile, 'password-file': passwordFile } = values
   if (positionals.length !== 1 || manifest === undefined || (keyFile === undefined) === (passwordFile === undefined))
-    throw new Error('one file is needed, --manifest, and either --recipient-key or --password-file')
+    throw new Error('give one file, --manifest, and either --recipient-key or --password-file')
   const open =
     keyFile === undefined
       ? openKeystores(readOwnFile(passwordFile!, { name: 'password file', option: '--password-file' }).toString('utf8').replace(/\r?\n$/, '')) // prettier-ignore
       : openSealed(readOwnFile(keyFile, { name: 'recipient key', option: '--recipient-key' }))
   // Check this before any key is imported: an existing manifest lists the accounts of another run.
-  if (existsSync(manifest)) throw new Error('the file of --manifest exists already; name a new one')
+  if (existsSync(manifest)) throw new Error('the file of --manifest already exists; give a new name')
   const written: string[] = []
   const { imported, present, refused } = await importKeys(linesOf(positionals[0]!), { ask: askOperator, open, manifest: (line) => written.push(line) }) // prettier-ignore
   writeFileSync(manifest, `${written.join('\n')}\n`, { flag: 'wx', mode: 0o600, flush: true })
   syncFolder(dirname(resolve(manifest)))
-  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`refused  ${row}: ${reason}\n`)
-  process.stdout.write(`${imported} keys imported, ${present} were there, ${refused.length} refused.\n`)
+  for (const { row, reason } of refused.slice(0, MAX_SHOWN)) process.stdout.write(`rejected  ${row}: ${reason}\n`)
+  process.stdout.write(`${imported} keys imported, ${present} already present, ${refused.length} rejected.\n`)
   return refused.length === 0 ? 0 : 1
 }
 

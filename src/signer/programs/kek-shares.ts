@@ -15,7 +15,7 @@ function readFiles(): { file: string; folder: string | undefined } {
   const kek = readKekSettings(config)?.kek
   if (kek === undefined) throw new ConfigError(['SIGNER_KEK_FILE is missing: the file of the master key (KEK)'])
   if (kek.provider !== 'file')
-    throw new ConfigError(['SIGNER_KEK is no file: a key that cannot be read cannot be split, its keeper copies it'])
+    throw new ConfigError(['SIGNER_KEK is not a file: back up its key with the tools of the key service or HSM'])
   return { file: kek.file, folder: config.SIGNER_DIR }
 }
 
@@ -25,9 +25,9 @@ function split(args: string[]): void {
   const { file, folder } = readFiles()
   const to = values.to === undefined ? null : resolve(values.to)
   if (to !== null && isInside(dirname(resolve(file)), to))
-    throw new StartError('--to is beside the master key (KEK): shares belong apart from it, and from each other.')
+    throw new StartError('--to is beside the master key (KEK). Store the shares in other places.')
   if (to !== null && folder !== undefined && isInside(folder, to))
-    throw new StartError('--to is inside SIGNER_DIR: a backup of it would contain them.')
+    throw new StartError('--to is inside SIGNER_DIR: a backup of the folder would contain the shares.')
   const key = readKekFile(file).export()
   try {
     const shares = splitKey(key, { of: Number(values.of), need: Number(values.need) })
@@ -41,7 +41,8 @@ function split(args: string[]): void {
       writeFileSync(path, writeShare(share), { mode: 0o600, flag: 'wx' })
       process.stdout.write(`${path}\n`)
     }
-    if (to !== null) process.stdout.write('Give each to another keeper, and keep none here.\n')
+    if (to !== null)
+      process.stdout.write('Give each share to a different key holder, and leave none on this machine.\n')
   } finally {
     key.fill(0)
   }
@@ -54,7 +55,7 @@ function split(args: string[]): void {
 async function combine(args: string[]): Promise<void> {
   const { positionals } = readArguments({ args, allowPositionals: true })
   const { file, folder } = readFiles()
-  if (positionals.length === 0) throw new ConfigError(['name the files of the shares; - is standard input'])
+  if (positionals.length === 0) throw new ConfigError(['give the files of the shares; - is standard input'])
   if (existsSync(file)) throw new StartError('A file already exists where the master key (KEK) belongs. It was not changed.') // prettier-ignore
   if (folder !== undefined && isInside(folder, file))
     throw new StartError('SIGNER_KEK_FILE must not be inside SIGNER_DIR: a backup of one would contain both.')
@@ -81,7 +82,7 @@ async function combine(args: string[]): Promise<void> {
 async function assertOpens(folder: string, kekFile: string): Promise<void> {
   const { db } = openStoreForReading(folder)
   const isIts = await opensAny(db, openKekFile(kekFile)).finally(() => db.close())
-  if (!isIts) throw new StartError('The shares are of another master key, or of one before a rotation: theirs does not open the store in SIGNER_DIR. Nothing was written.') // prettier-ignore
+  if (!isIts) throw new StartError('The shares belong to another master key or to an earlier one: it does not open the store in SIGNER_DIR. Nothing was written.') // prettier-ignore
 }
 
 const [verb, ...args] = process.argv.slice(2)
@@ -93,7 +94,7 @@ try {
   const { code } = error as NodeJS.ErrnoException
   const isUsage = code?.startsWith('ERR_PARSE_ARGS') === true
   process.stderr.write(
-    `${isOurs || isUsage ? (error as Error).message : `It failed: ${code ?? 'for an unknown reason'}.`}\n`,
+    `${isOurs || isUsage ? (error as Error).message : `The command failed: ${code ?? 'unknown reason'}.`}\n`,
   )
   process.exitCode = 1
 }

@@ -17,7 +17,7 @@ export function readOwnFile(path: string, { name, option }: { name: string; opti
   }
   try {
     const others = whoElseReads(fstatSync(fd))
-    if (others !== null) throw new StartError(`The ${name} is readable by ${others}: chmod 600.`)
+    if (others !== null) throw new StartError(`The ${name} is readable by ${others}. Run chmod 600 on it.`)
     return readFileSync(fd)
   } finally {
     closeSync(fd)

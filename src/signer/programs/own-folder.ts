@@ -13,5 +13,5 @@ export function assertOwn(folder: string, kekFile: string | undefined): void {
   const owner = statSync(path).uid
   // The master key may belong to root and be readable by a group.
   if (owner === uid || (path === kekFile && owner === 0)) return
-  throw new StartError('SIGNER_DIR belongs to another user: run this as the signer’s user.')
+  throw new StartError('SIGNER_DIR belongs to another user. Run this as the signer’s user.')
 }

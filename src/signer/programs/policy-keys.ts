@@ -23,24 +23,25 @@ function main(): void {
     },
   })
   const { SIGNER_DIR: folder, SIGNER_KEK_FILE: kekFile } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the keys for policies are kept there'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: it contains the policy keys'])
   const trust = readPolicyTrust(folder)
   const offered = byFingerprint(values.offer.map(readOffered))
   const next = byFingerprint(trust.keys)
   for (const fingerprint of values.remove)
-    if (!next.delete(fingerprint)) throw new StartError(`No key for policies has the fingerprint ${fingerprint}.`)
+    if (!next.delete(fingerprint)) throw new StartError(`No policy key has the fingerprint ${fingerprint}.`)
   for (const fingerprint of values.accept) {
     const key = offered.get(fingerprint)
     if (key === undefined)
-      throw new StartError(`No offered key has the fingerprint ${fingerprint}: --offer names its file.`)
+      throw new StartError(`No offered key has the fingerprint ${fingerprint}. Give its file with --offer.`)
     next.set(fingerprint, key)
   }
   const isChange = values.accept.length + values.remove.length > 0 || values.threshold !== undefined
   const threshold = values.threshold === undefined ? trust.threshold : Number(values.threshold)
   if (isChange) {
-    if (next.size === 0) throw new StartError('That would leave no key: no policy could come into force any more.')
+    if (next.size === 0)
+      throw new StartError('At least one policy key must remain. Without a key, no policy can be replaced.')
     if (trust.keys.length === 0 && values.threshold === undefined)
-      throw new StartError('--threshold is missing: how many of the keys have to sign a policy.')
+      throw new StartError('--threshold is missing: the number of keys that must sign a policy.')
     if (!Number.isSafeInteger(threshold) || threshold < 1 || threshold > next.size)
       throw new StartError(`--threshold must be a whole number from 1 to ${next.size}, the number of keys.`)
     assertOwn(folder, kekFile)
@@ -52,7 +53,7 @@ function main(): void {
   for (const fingerprint of offered.keys())
     if (!next.has(fingerprint)) process.stdout.write(`not trusted  ${fingerprint}\n`)
   process.stdout.write(
-    next.size === 0 ? 'No key for policies is trusted.\n' : `A policy needs ${threshold} of ${next.size} signatures.\n`,
+    next.size === 0 ? 'No policy key is trusted.\n' : `A policy needs ${threshold} of ${next.size} signatures.\n`,
   )
 }
 
@@ -73,6 +74,6 @@ function readOffered(file: string): PolicyKey {
 try {
   main()
 } catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : 'It failed for an unknown reason.'}\n`)
+  process.stderr.write(`${error instanceof Error ? error.message : 'The command failed for an unknown reason.'}\n`)
   process.exitCode = 1
 }

@@ -109,23 +109,23 @@ test('what is hardly meant is said of a policy', () => {
     [doubts(limit({ tokens, chains: [2] })), /can never match: chains does not list 1/],
     [
       doubts(limit({ tokens, class: ['CALL'] })),
-      /l: tokens 1:0x1c7D\S+ counts hardly anything: class lists neither TRANSFER nor/,
+      /l: tokens 1:0x1c7D\S+ counts almost nothing: class lists neither TRANSFER nor/,
     ],
     [
       doubts(limit({ tokens, class: ['TRANSFER'] })),
-      /l: tokens 1:0x1c7D\S+ lets functions pass that are not known: class does not list CALL$/,
+      /l: tokens 1:0x1c7D\S+ allows unknown functions: class does not list CALL$/,
     ],
     [doubts(limit({ tokens, class: ['TRANSFER', 'APPROVE', 'CALL'] })), /^$/],
     [doubts(limit({ tokens, functions: ['transfer(address,uint256)'] })), /^$/],
     [doubts(limit({ tokens: [{ ...tokens[0], functions: ['deposit()'] }] })), /^$/],
     [
       doubts(limit({ tokens: [{ ...tokens[0], functions: ['transfer(address,uint256)'] }] })),
-      /functions lists 0xa9059cbb, whose amount is limited all the same/,
+      /functions lists 0xa9059cbb, but its amount is still limited/,
     ],
-    [doubts(limit({ tokens, to: ['0x7e487E487e487E487E487e487e487E487e487e48'] })), /never match but by Permit2/],
+    [doubts(limit({ tokens, to: ['0x7e487E487e487E487E487e487e487E487e487e48'] })), /can match only by Permit2/],
     [
       doubts(limit({ native: day, class: ['CALL'] })),
-      /native leaves out what has no calldata: class does not list NATIVE/,
+      /native omits transactions without calldata: class does not list NATIVE/,
     ],
   ] as const)
     assert.match(said, expected)
@@ -176,7 +176,7 @@ test('in production a policy is in force by two of three keys, and only a freeze
   const kept = run('policy-keys.ts', [...offers, ...accepts, '--threshold', '2'], env)
   assert.match(kept.out, /^(trusted {6}[\w-]{43}\n){3}A policy needs 2 of 3 signatures\.\n$/)
   assert.equal(statSync(join(env.SIGNER_DIR!, 'policy-keys.json')).mode & 0o777, 0o600)
-  assert.match(run('policy-keys.ts', accepts.map((word) => word.replace('--accept', '--remove')), env).err, /would leave no key/) // prettier-ignore
+  assert.match(run('policy-keys.ts', accepts.map((word) => word.replace('--accept', '--remove')), env).err, /one policy key must remain/) // prettier-ignore
 
   const put = (document: object, ...by: string[]) => {
     let file = at('document', JSON.stringify(document))
@@ -196,7 +196,7 @@ test('in production a policy is in force by two of three keys, and only a freeze
   put({ version: 1, rules: [REST] }, 'a', 'c')
   const signer = await start()
   t.after(() => signer.end('SIGKILL'))
-  assert.match(run('policy-tool.ts', ['check', at('policy')], env).out, /2 of the 2 signatures that it needs/)
+  assert.match(run('policy-tool.ts', ['check', at('policy')], env).out, /2 of 2 required signatures/)
   const version = async () => (await signer.health()).policy!.version
   const state = async () => (await signer.health()).policy!.state
   assert.equal(await version(), 1)
@@ -222,7 +222,7 @@ test('a draft is replayed over the ledger: what it would have refused, with its 
   assert.equal(lines.length, 4, out)
   assert.match(lines[0]!, /^record 6, .*DISCORD-1 by shop on chain 31337: day: native\.periodAmount is 17 .* used 16, needed 4/) // prettier-ignore
   assert.match(lines[2]!, /^record 8, .*day: fees\.perCall is 50000000, needed 63000000/)
-  assert.equal(lines[3], '3 of 7 signatures with a token would have been refused.')
+  assert.equal(lines[3], 'The policy would have rejected 3 of 7 signatures with a token.')
   assert.deepEqual(readFileSync(join(place.env.SIGNER_DIR!, 'signer.sqlite')), before)
   assert.ok(existsSync(draft))
   await assert.rejects(signer.sign(ask(address, { nonce: 6 })), refusal('invalid_token'))
@@ -246,7 +246,7 @@ test('a draft that is replayed refuses what it freezes; raises and cancels cost 
   }
   const limit = (amounts: object) => replayed({ rules: [REST, { name: 'day', effect: 'limit', ...amounts }] })
   const day = (units: number) => ({ periodAmount: String(21_000 * units), periodDuration: 86_400 })
-  const none = '0 of 5 signatures with a token would have been refused.'
+  const none = 'The policy would have rejected 0 of 5 signatures with a token.'
   assert.deepEqual(limit({ fees: day(6_000) }), [none])
   assert.match(
     limit({ fees: day(5_999) })[0]!,
@@ -263,7 +263,7 @@ test('a draft that is replayed refuses what it freezes; raises and cancels cost 
     const lines = replayed({ freeze })
     assert.equal(lines.length, 6)
     assert.ok(lines[0]!.endsWith(`: frozen: it freezes ${what}`), lines[0])
-    assert.equal(lines[5], '5 of 5 signatures with a token would have been refused.')
+    assert.equal(lines[5], 'The policy would have rejected 5 of 5 signatures with a token.')
   }
   assert.deepEqual(replayed({ freeze: { users: ['DISCORD-9'], chains: [1], clients: ['game'] } }), [none])
 })
@@ -277,6 +277,6 @@ test('a file of trusted keys that asks for no signature, or for more than there 
   assert.deepEqual(readPolicyTrust(folder), { threshold: 1, keys: [key] })
   for (const threshold of [0, -1, 2, 0.5]) {
     writePolicyTrust(folder, { threshold, keys: [key] })
-    assert.throws(() => readPolicyTrust(folder), /The keys for policies are unreadable/, String(threshold))
+    assert.throws(() => readPolicyTrust(folder), /The policy keys are unreadable/, String(threshold))
   }
 })

@@ -40,7 +40,7 @@ function check(file: string): void {
     const { keys, threshold } = readPolicyTrust(folder)
     const { signers } = openSigned(text, keys)
     for (const signer of signers) print(`signed by ${signer}`)
-    print(`${signers.length} of the ${threshold} signatures that it needs`)
+    print(`${signers.length} of ${threshold} required signatures`)
   }
 }
 
@@ -54,7 +54,7 @@ function makeKey(file: string): void {
   writeFileSync(file, `${JSON.stringify(key)}\n`, { mode: 0o600, flag: 'wx' })
   writeFileSync(publicFile, `${JSON.stringify(half)}\n`, { mode: 0o644, flag: 'wx' })
   print(`fingerprint ${jwkThumbprint(half)}`)
-  print(`The private key is in ${file}, what the signer’s user needs in ${publicFile}.`)
+  print(`Private key: ${file}\nPublic key, for the signer’s user: ${publicFile}`)
 }
 
 /** Adds a signature per key to a document or to a signed file. Without --out it writes to standard output. */
@@ -85,7 +85,7 @@ function replay(file: string): void {
     const who = `${userId} by ${clientId} on chain ${chainId}`
     print(`record ${seq}, ${new Date(at).toISOString()}, ${who}: ${refusal.rule}: ${refusal.reason}`)
   }
-  print(`${refused} of ${asked} signatures with a token would have been refused.`)
+  print(`The policy would have rejected ${refused} of ${asked} signatures with a token.`)
 }
 
 function open(text: string): PolicyVersion {
@@ -110,7 +110,7 @@ function readPrivate(file: string): Record<string, unknown> {
     // The message of JSON.parse repeats part of its input.
   }
   if (typeof key?.d !== 'string')
-    throw new StartError(`${file} is not a private key: chatelaine policy keygen makes one.`)
+    throw new StartError(`${file} is not a private key. Create one with chatelaine policy keygen.`)
   return key
 }
 
@@ -120,6 +120,6 @@ try {
   main()
 } catch (error) {
   const isOurs = error instanceof StartError || error instanceof ConfigError || error instanceof PolicyInvalid
-  process.stderr.write(`${isOurs ? error.message : 'It failed for an unknown reason.'}\n`)
+  process.stderr.write(`${isOurs ? error.message : 'The command failed for an unknown reason.'}\n`)
   process.exitCode = 1
 }

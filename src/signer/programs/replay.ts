@@ -36,7 +36,7 @@ export type ReplayedSignature = {
 
 /**
  * Evaluates a policy for every signature of the ledger, in order and at its time, with meters that begin empty. A signature that it
- * would have rejected uses none of its limits. Freezes are checked first. It only reads.
+ * would have rejected does not use its limits. Freezes are checked first. It only reads.
  */
 export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
   const { db } = openStoreForReading(folder)

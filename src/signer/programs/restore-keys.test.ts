@@ -121,7 +121,7 @@ test('what does not fit is refused by its user, and the others come', async (t) 
   ]
   const { restored, refused } = await restoreKeys(store.store, kek, linesOf({ dataKeys, keys: bent }))
   assert.equal(restored, 1)
-  const altered = 'its bytes were altered, or give another address'
+  const altered = 'its bytes were altered, or belong to another address'
   assert.deepEqual(refused, [
     { row: 'X-0', reason: 'the store has another account of this user' },
     { row: 'X-1', reason: altered },
@@ -142,7 +142,7 @@ test('what does not fit is refused by its user, and the others come', async (t) 
 test('a row that cannot be read is refused by its user, or by its line, and the others come', async (t) => {
   const { kek, open } = await world(t)
   const { dataKeys, keys } = await make(await open('lost'), 12)
-  const noRow = 'its row is not one of `account export-keys`'
+  const noRow = 'its row is not from `account export-keys`'
   const noLine = 'the line is not from `account export-keys`'
   const bent = keys.map((key) => ({ key }) as Record<string, unknown>)
   const poison: [change: unknown, row: string, reason: string][] = [
@@ -153,7 +153,7 @@ test('a row that cannot be read is refused by its user, or by its line, and the 
     [{ key: { userId: 'X-4' } }, 'X-4', noRow],
     [{ key: { ...keys[5], version: 'one' } }, 'X-5', noRow],
     [{ key: { ...keys[6], userId: 6 } }, 'line 8', noRow],
-    [{ key: { ...keys[7], userId: 'X-7\u001b[2J' } }, 'line 9', 'its bytes were altered, or give another address'],
+    [{ key: { ...keys[7], userId: 'X-7\u001b[2J' } }, 'line 9', 'its bytes were altered, or belong to another address'],
     [{ key: null }, 'line 10', noLine],
     [null, 'line 11', noLine],
     [7, 'line 12', noLine],
@@ -191,7 +191,7 @@ test('with the identity of before, only what that has attested comes back; a sto
   const expected = readVerifierKey(verifierKeyOf(identity))
   const named = await restoreKeys((await open('new')).store, kek, linesOf(file), { expected })
   assert.deepEqual([named.restored, named.unattested], [1, 0])
-  const reason = 'its address was not attested by that identity'
+  const reason = 'the given identity did not attest its address'
   assert.deepEqual(
     named.refused,
     [1, 2, 3].map((n) => ({ row: `X-${n}`, reason })),
@@ -238,7 +238,7 @@ test('a key whose user the ledger names with another address is refused, also wh
   await make(sound, 1)
   sound.store.db.exec('DELETE FROM accounts')
   const { restored, refused } = await restoreKeys(sound.store, kek, linesOf(second))
-  assert.deepEqual([restored, refused], [1, [{ row: 'X-0', reason: 'the ledger names another address' }]])
+  assert.deepEqual([restored, refused], [1, [{ row: 'X-0', reason: 'the ledger has another address for this user' }]])
 })
 
 test('an address that the store has under another user is refused', async (t) => {
@@ -248,7 +248,7 @@ test('an address that the store has under another user is refused', async (t) =>
   sound.store.db.exec(`UPDATE accounts SET user_id = 'X-other' WHERE user_id = 'X-1'`)
   const { restored, present, refused } = await restoreKeys(sound.store, kek, linesOf(second))
   assert.deepEqual([restored, present], [0, 2])
-  assert.deepEqual(refused, [{ row: 'X-1', reason: 'the store has its address under another user' }])
+  assert.deepEqual(refused, [{ row: 'X-1', reason: 'the store has this address for another user' }])
 })
 
 test('a file that was cut off says so', async (t) => {
@@ -258,11 +258,11 @@ test('a file that was cut off says so', async (t) => {
     let left = 3
     for await (const line of linesOf(second)) if (left-- > 0) yield line
   }
-  await assert.rejects(restoreKeys((await open('new')).store, kek, cut()), /not whole/)
+  await assert.rejects(restoreKeys((await open('new')).store, kek, cut()), /key file is incomplete/)
   for (const keys of [2, 4, undefined, '3'])
     await assert.rejects(
       restoreKeys((await open(`new-${keys}`)).store, kek, linesAndEnd(second.keys, keys)),
-      /not whole/,
+      /key file is incomplete/,
       String(keys),
     )
   function linesAndEnd(keys: WrappedKey[], end: unknown) {

@@ -95,7 +95,7 @@ export async function restoreKeys(
   if (inBatch > 0) commit()
   // Unreadable lines may have been keys.
   const isWhole = typeof said === 'number' && said >= read && said <= read + unreadable
-  if (!isWhole) throw new StartError('The file of keys does not end where it should: it is not whole. Export it again.')
+  if (!isWhole) throw new StartError('The key file is incomplete. Export it again.')
   return done
 
   function refuse(row: string, reason: string): void {
@@ -118,7 +118,7 @@ export async function restoreKeys(
 
   function take(key: Unread<WrappedKey>): void {
     try {
-      if (!isKey(key)) throw new Mismatch('its row is not one of `account export-keys`')
+      if (!isKey(key)) throw new Mismatch('its row is not from `account export-keys`')
       const account = readKey(key, dataKeys)
       const there = keys.ofUser(account.userId)
       if (there !== null && !there.address.equals(account.address)) throw new Mismatch('the store has another account of this user') // prettier-ignore
@@ -127,17 +127,18 @@ export async function restoreKeys(
       mark(account, key.elsewhere)
     } catch (error) {
       if (!(error instanceof Mismatch) && !(error instanceof Refusal)) throw error
-      const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or give another address'
+      const reason = error instanceof Mismatch ? error.message : 'its bytes were altered, or belong to another address'
       refuse(isName(key.userId) ? key.userId : `line ${at}`, reason)
     }
   }
 
   function adopt(account: KeptAccount, dek: KeyObject, attestation: unknown): void {
-    if (keys.ofAddress(account.address) !== null) throw new Mismatch('the store has its address under another user')
+    if (keys.ofAddress(account.address) !== null) throw new Mismatch('the store has this address for another user')
     const recorded = recordedAddress(store, account.userId)
-    if (recorded !== null && !recorded.equals(account.address)) throw new Mismatch('the ledger names another address')
+    if (recorded !== null && !recorded.equals(account.address))
+      throw new Mismatch('the ledger has another address for this user')
     const isOf = isAttestedBy(expected ?? identity, account, attestation)
-    if (expected !== null && !isOf) throw new Mismatch('its address was not attested by that identity')
+    if (expected !== null && !isOf) throw new Mismatch('the given identity did not attest its address')
     keys.adopt(account, dek)
     done.unattested += isOf ? 0 : 1
     if (recorded === null) record(ledger, account)
@@ -206,7 +207,7 @@ const isKey = (key: Unread<WrappedKey>): key is WrappedKey =>
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0
 
-/** Tells whether a name can be printed as it is. */
+/** Returns whether a name can be printed as it is. */
 const isName = (value: unknown): value is string => typeof value === 'string' && /^[^\p{C}]{1,300}$/u.test(value)
 
 const isHex = (value: unknown, length: number): value is Hex =>
@@ -244,10 +245,12 @@ async function main(): Promise<number> {
   const { SIGNER_DIR: folder } = config
   if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the folder of the store'])
   const settings = requireKekSettings(config)
-  if (positionals.length !== 1) throw new ConfigError(['one file is needed: what chatelaine account export-keys wrote'])
+  if (positionals.length !== 1) throw new ConfigError(['give one file of chatelaine account export-keys'])
   const expected = values.identity === undefined ? null : readVerifierKey(values.identity)
   if (values.identity !== undefined && expected === null)
-    throw new ConfigError(['--identity is not a key of a signer: what its health and its published head say'])
+    throw new ConfigError([
+      '--identity is not a verifier key of a signer, as its health check or a published head has it',
+    ])
   process.umask(0o077)
   const store = openStore(folder)
   try {
@@ -261,12 +264,12 @@ async function main(): Promise<number> {
         other: () => openOtherKek(store.db, settings),
       },
     )
-    for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`refused  ${row}: ${reason}`)
-    print(`${restored} keys restored, ${present} were there, ${refused.length} refused.`)
-    if (unattested > 0) print(`${unattested} of them without an attestation by this store’s identity: --identity takes only those that the identity of before has attested.`) // prettier-ignore
-    if (marked > 0) print(`${marked} accounts count as held elsewhere, too: their keys had left, or were brought.`)
-    if (unmarked > 0) print(`${unmarked} accounts are said to be held elsewhere, too, by another identity than this store’s: run it again with --identity and the key of the one before.`) // prettier-ignore
-    if (lostRecords > 0) print('The ledger was lost too: run chatelaine signer accept-restore with --rpc-url for every network before the signer starts.') // prettier-ignore
+    for (const { row, reason } of refused.slice(0, MAX_SHOWN)) print(`rejected  ${row}: ${reason}`)
+    print(`${restored} keys restored, ${present} already present, ${refused.length} rejected.`)
+    if (unattested > 0) print(`${unattested} restored keys are not attested by this store’s identity. To accept only keys that the lost signer attested, use --identity.`) // prettier-ignore
+    if (marked > 0) print(`${marked} accounts count as externally held: their keys were exported or imported.`)
+    if (unmarked > 0) print(`${unmarked} accounts were marked as externally held by another signer identity. Run this again with --identity and the verifier key of the lost signer.`) // prettier-ignore
+    if (lostRecords > 0) print('The ledger was lost as well. Before the signer starts, run chatelaine signer accept-restore with --rpc-url for every network.') // prettier-ignore
     return refused.length === 0 ? 0 : 1
   } finally {
     store.close()
@@ -279,7 +282,7 @@ if (import.meta.main) {
   process.exitCode = await main().catch((error: unknown) => {
     const isOurs = error instanceof StartError || error instanceof LedgerDamaged || error instanceof ConfigError
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
-    process.stderr.write(`${isOurs ? error.message : isMissing ? 'The file of keys is not there.' : 'The keys could not be restored.'}\n`) // prettier-ignore
+    process.stderr.write(`${isOurs ? error.message : isMissing ? 'The key file does not exist.' : 'The keys could not be restored.'}\n`) // prettier-ignore
     return 1
   })
 }

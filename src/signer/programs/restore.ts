@@ -89,9 +89,9 @@ async function unpackTo(folder: string, file: string, identities: KeyObject[]): 
     } else if (name === DATABASE_FILE && manifest !== null && !isStored) {
       await writeTo(join(folder, DATABASE_FILE), data)
       isStored = true
-    } else throw new StartError('The file is no backup of a signer, or one of a newer version.')
+    } else throw new StartError('The file is not a signer backup, or a newer version wrote it.')
   }
-  if (manifest === null || !isStored) throw new StartError('The file is no backup of a signer, or one of a newer version.') // prettier-ignore
+  if (manifest === null || !isStored) throw new StartError('The file is not a signer backup, or a newer version wrote it.') // prettier-ignore
   return manifest
 }
 
@@ -110,13 +110,13 @@ async function checkCopy(folder: string, said: Manifest, settings: KekSettings |
   try {
     const found = manifestOf(db, 0)
     const wrong = differences(said, found)
-    if (wrong.length > 0) throw new StartError(`The store in the backup is not the one of its manifest: ${wrong.join(', ')}.`) // prettier-ignore
+    if (wrong.length > 0) throw new StartError(`The store in the backup does not match its manifest: ${wrong.join(', ')}.`) // prettier-ignore
     const opened = settings === null ? null : await unwrapStored(db, await openKekOf(db, settings))
     const { problems, signatures, macs } = verifyLedger(db, opened === null ? null : readMacs(opened))
     const foreign = opened === null ? null : identityFault(db, opened)
     const faults = [...problems.filter((one) => !one.startsWith(KEYS_MISSING)), ...(foreign === null ? [] : [foreign])]
     if (faults.length > 0)
-      throw new StartError(`The store in the backup is damaged: nothing was restored.\n${faults.join('\n')}`)
+      throw new StartError(`The store in the backup is damaged. Nothing was restored.\n${faults.join('\n')}`)
     return { manifest: said, signatures, macs, warnings: problems.filter((one) => one.startsWith(KEYS_MISSING)) }
   } catch (error) {
     if ((error as { code?: unknown }).code === 'ERR_SQLITE_ERROR') throw new StartError('The store in the backup cannot be read.', error) // prettier-ignore
@@ -150,13 +150,13 @@ async function main(): Promise<void> {
   for (const warning of warnings) print(warning)
   print(
     macs === null
-      ? 'MACs and the identity key were not checked: that needs SIGNER_KEK_FILE or SIGNER_KEK. Who knows a recipient could have written this file.'
+      ? 'MACs and the identity key were not checked, because SIGNER_KEK_FILE or SIGNER_KEK is missing. Anyone who knows a recipient could have written this file.'
       : `MACs of ${macs} records and the identity key were checked.`,
   )
   print(`Restored: ${accounts} accounts, ${records} records, ${signatures} signatures, as of ${at}.`)
-  print('Nothing is signed yet. What was signed and created since then the copy does not have. In this order:')
-  print('  chatelaine signer restore-keys FILE     accounts since then: FILE is of chatelaine account export-keys')
-  print('  chatelaine signer accept-restore --rpc-url …     nonces since then, for every network')
+  print('The signer does not sign yet: later signatures and accounts are missing. Run in this order:')
+  print('  chatelaine signer restore-keys FILE     later accounts; FILE is from chatelaine account export-keys')
+  print('  chatelaine signer accept-restore --rpc-url …     later nonces, for every network')
 }
 
 const print = (line: string): void => void process.stdout.write(`${line}\n`)

@@ -18,13 +18,15 @@ async function main(verb: string): Promise<void> {
   const { accounts, damaged, dataKeys, providers, isUnchanged } = state
   if (isUnchanged === true)
     process.stdout.write(
-      `There is nothing to do: the next master key wraps the data keys already. Let SIGNER_KEK name it, and remove SIGNER_KEK_NEXT.\n`,
+      `The next master key already wraps all data keys. Set SIGNER_KEK to this key, and remove SIGNER_KEK_NEXT.\n`,
     )
   process.stdout.write(
     `${accounts} keys under ${dataKeys} data keys, wrapped by the master key: ${providers.join(', ')}\n`,
   )
   if (damaged === 0) return
-  process.stdout.write(`${damaged} keys are damaged and were left as they are: chatelaine signer restore-keys\n`)
+  process.stdout.write(
+    `${damaged} keys are damaged and were not changed. Restore them with chatelaine signer restore-keys.\n`,
+  )
   process.exitCode = 1
 }
 

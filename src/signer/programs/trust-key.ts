@@ -23,7 +23,7 @@ function main(): void {
     SIGNER_KEK_FILE: kekFile,
     SIGNER_JWKS_FILE: file,
   } = readConfig({ ...process.env, NODE_ENV: '' }, 'signer')
-  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: the trusted keys are kept there'])
+  if (folder === undefined) throw new ConfigError(['SIGNER_DIR is missing: it contains the trusted keys'])
   const trusted = byFingerprint(readAnchor(folder))
   assertOwn(folder, kekFile)
   // A removal must not depend on this file, or an attacker who writes the offer could prevent it.
@@ -37,7 +37,7 @@ function main(): void {
     next.set(fingerprint, key)
   }
   if (next.size === 0 && trusted.size > 0)
-    throw new StartError('That would leave no trusted key, and nothing could be signed. Freeze instead: signer freeze.')
+    throw new StartError('At least one trusted key must remain. To stop all signatures, run signer freeze.')
   if (values.accept.length + values.remove.length > 0) {
     process.umask(0o077)
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -46,7 +46,7 @@ function main(): void {
   for (const fingerprint of next.keys()) process.stdout.write(`trusted      ${fingerprint}\n`)
   for (const fingerprint of offered.keys())
     if (!next.has(fingerprint)) process.stdout.write(`not trusted  ${fingerprint}\n`)
-  if (next.size + offered.size === 0) process.stdout.write('No key is trusted, and none is offered.\n')
+  if (next.size + offered.size === 0) process.stdout.write('No key is trusted or offered.\n')
 }
 
 const byFingerprint = (keys: TokenKey[]): Map<string, TokenKey> => new Map(keys.map((key) => [jwkThumbprint(key), key]))
@@ -67,6 +67,6 @@ function readOffer(file: string | undefined): TokenKey[] {
 try {
   main()
 } catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : 'It failed for an unknown reason.'}\n`)
+  process.stderr.write(`${error instanceof Error ? error.message : 'The command failed for an unknown reason.'}\n`)
   process.exitCode = 1
 }

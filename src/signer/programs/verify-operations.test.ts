@@ -27,19 +27,27 @@ test('what was signed for sponsors is looked at again by another library: each c
   assert.equal(verifyLog([folder, '--kek-file', place.env.SIGNER_KEK_FILE!], (line) => lines.push(line)), 0, lines.join('\n')) // prettier-ignore
   assert.deepEqual(verifyStore(folder).problems, [])
   const tampers: [what: string, sql: string, found: RegExp][] = [
-    ['another deadline', `UPDATE ledger SET raw = CAST(substr(raw, 1, 80) || x'ff' || substr(raw, 82) AS BLOB) WHERE kind = 'operation'`, /its hash is another/], // prettier-ignore
+    ['another deadline', `UPDATE ledger SET raw = CAST(substr(raw, 1, 80) || x'ff' || substr(raw, 82) AS BLOB) WHERE kind = 'operation'`, /its hash does not match/], // prettier-ignore
     ['another signature', `UPDATE ledger SET raw = CAST(substr(raw, 1, 90) || x'0102' || substr(raw, 93) AS BLOB) WHERE kind = 'operation'`, /another account signed it|not a signed transaction/], // prettier-ignore
-    ['another id', `UPDATE ledger SET effect = zeroblob(32) WHERE kind = 'operation' AND intent_id = 'op_0'`, /its bytes have another id/], // prettier-ignore
-    ['another network', `UPDATE ledger SET chain_id = 5 WHERE kind = 'operation' AND intent_id = 'op_0'`, /its hash is another/], // prettier-ignore
-    ['another gas limit', `UPDATE ledger SET gas = '1' WHERE kind = 'operation' AND intent_id = 'op_0'`, /another gas limit/], // prettier-ignore
-    ['of another nonce', `UPDATE ledger SET nonce = 7 WHERE kind = 'authorization'`, /of another chain or nonce/],
+    ['another id', `UPDATE ledger SET effect = zeroblob(32) WHERE kind = 'operation' AND intent_id = 'op_0'`, /its bytes have a different id/], // prettier-ignore
+    ['another network', `UPDATE ledger SET chain_id = 5 WHERE kind = 'operation' AND intent_id = 'op_0'`, /its hash does not match/], // prettier-ignore
+    ['another gas limit', `UPDATE ledger SET gas = '1' WHERE kind = 'operation' AND intent_id = 'op_0'`, /a different gas limit/], // prettier-ignore
+    [
+      'of another nonce',
+      `UPDATE ledger SET nonce = 7 WHERE kind = 'authorization'`,
+      /belong to another chain or nonce/,
+    ],
     ['of other code', `UPDATE ledger SET effect = zeroblob(20) WHERE kind = 'authorization'`, /authorizes other code/],
     ['not for that operation', `UPDATE ledger SET intent_id = 'op_9' WHERE kind = 'authorization'`, /Authorizations without an operation: 1/], // prettier-ignore
-    ['signed for nobody', `UPDATE ledger SET intent_id = 'op_9', effect = zeroblob(32) WHERE kind = 'operation' AND intent_id = 'op_1'`, /carries an operation that nobody signed before it/], // prettier-ignore
+    ['signed for nobody', `UPDATE ledger SET intent_id = 'op_9', effect = zeroblob(32) WHERE kind = 'operation' AND intent_id = 'op_1'`, /includes an operation that was not signed before/], // prettier-ignore
     ['sent by a person', `UPDATE ledger SET user_id = 'DISCORD-1' WHERE rule = 'sponsored-operations'`, /First signatures without a token: 1/], // prettier-ignore
     ['sent by another rule', `UPDATE ledger SET rule = 'default-allow' WHERE rule = 'sponsored-operations'`, /First signatures without a token: 1/], // prettier-ignore
-    ['not remembered', `DELETE FROM carried WHERE operation = (SELECT min(operation) FROM carried)`, /What sponsors carried differs/], // prettier-ignore
-    ['remembered of another', `INSERT INTO carried VALUES (1, 1)`, /What sponsors carried differs/],
+    ['not remembered', `DELETE FROM carried WHERE operation = (SELECT min(operation) FROM carried)`, /that sponsors submitted and that differ from the ledger/], // prettier-ignore
+    [
+      'remembered of another',
+      `INSERT INTO carried VALUES (1, 1)`,
+      /that sponsors submitted and that differ from the ledger/,
+    ],
   ].map(([what, sql, found]) => [what as string, sql as string, found as RegExp])
   for (const [what, sql, found] of tampers) {
     const db = new DatabaseSync(join(folder, DATABASE_FILE))
@@ -79,9 +87,9 @@ test('a sponsor’s transaction that sends coins of its own, goes to nobody or e
   }
   // Its gas limit, deadline, signature and what it calls; the calldata before it is a selector and three words.
   for (const place of [100 + 35, 100 + 40, 100 + 50, 100 + 80, 100 + 120])
-    assert.match((await faultsOf({ data: flipped(place) })).join(' '), /carries an operation that nobody signed before it/) // prettier-ignore
+    assert.match((await faultsOf({ data: flipped(place) })).join(' '), /includes an operation that was not signed before/) // prettier-ignore
   const elsewhere = await faultsOf({ to: `0x${GAS_PAIRS.calibur.dispatcher.toString('hex')}` })
-  assert.match(elsewhere.join(' '), /carries an operation that nobody signed before it/)
+  assert.match(elsewhere.join(' '), /includes an operation that was not signed before/)
   const changes: Partial<TransactionSerializableEIP1559>[] = [
     { value: 1n },
     { to: SOMEWHERE },
@@ -89,11 +97,10 @@ test('a sponsor’s transaction that sends coins of its own, goes to nobody or e
     { data: '0x' },
     { data: `${tx.data!}00` },
   ]
-  for (const change of changes)
-    assert.match((await faultsOf(change)).join(' '), /not to the dispatcher, or does something else besides/)
+  for (const change of changes) assert.match((await faultsOf(change)).join(' '), /does more than call the dispatcher/)
   const someone = privateKeyToAccount(generatePrivateKey())
   const foreign = await someone.signAuthorization({ chainId: CHAIN_ID, contractAddress: SOMEWHERE, nonce: 0 })
   const delegating = await someone.signTransaction({ ...tx, type: 'eip7702', authorizationList: [foreign] })
   put.run(Buffer.from(delegating.slice(2), 'hex'))
-  assert.match(outerFaults(db).join(' '), /carries an authorization that nobody signed before it/)
+  assert.match(outerFaults(db).join(' '), /includes an authorization that was not signed before/)
 })

@@ -56,11 +56,11 @@ export function operationFault(row: LedgerRow): string | null {
     deadline: BigInt(deadline),
   }
   const digest = name === 'calibur' ? caliburDigest(where, asked) : ownDigest(where, asked)
-  if (!account.equals(row.address)) return 'its bytes are of another account'
-  if (digest !== toHex(row.hash!)) return 'its hash is another'
+  if (!account.equals(row.address)) return 'its bytes belong to another account'
+  if (digest !== toHex(row.hash!)) return 'its hash does not match'
   if (!signerOf(fromHex(digest), signature).equals(account)) return 'another account signed it'
-  if (!id.equals(row.effect!) || BigInt(toHex(id)) % 2n ** 96n !== sequence) return 'its bytes have another id'
-  return row.gas === String(gasLimit) ? null : 'its bytes have another gas limit'
+  if (!id.equals(row.effect!) || BigInt(toHex(id)) % 2n ** 96n !== sequence) return 'its bytes have a different id'
+  return row.gas === String(gasLimit) ? null : 'its bytes have a different gas limit'
 }
 
 type Where = { chainId: number; verifyingContract: Hex }
@@ -97,8 +97,8 @@ function caliburDigest(where: Where, { calls, dispatcher, id, gasLimit, deadline
 export function delegationFault(row: LedgerRow): string | null {
   const { chainId, address, nonce, ...signature } = readDelegation(row.raw!)
   const digest = hashAuthorization({ chainId, contractAddress: toHex(address), nonce })
-  if (digest !== toHex(row.hash!)) return 'its hash is another'
-  if (chainId !== row.chain_id || nonce !== row.nonce) return 'its bytes are of another chain or nonce'
+  if (digest !== toHex(row.hash!)) return 'its hash does not match'
+  if (chainId !== row.chain_id || nonce !== row.nonce) return 'its bytes belong to another chain or nonce'
   if (!address.equals(row.effect!) || !isDelegate(address)) return 'it authorizes other code'
   return signerOf(fromHex(digest), signature).equals(row.address) ? null : 'another account signed it'
 }
@@ -125,11 +125,11 @@ export function outerFaults(db: DatabaseSync): string[] {
       const fault = row.kind === 'cancel' ? cancelFault(row) : outerFault(row)
       if (fault !== null) faults.push(`Record ${row.seq}: ${fault}.`)
     } catch {
-      faults.push(`Record ${row.seq}: it carries what cannot be read.`)
+      faults.push(`Record ${row.seq}: its contents cannot be read.`)
     }
   }
   const wrong = forgotten + all - carried
-  if (wrong > 0) faults.push(`What sponsors carried differs from the ledger: ${wrong}.`)
+  if (wrong > 0) faults.push(`Operations that sponsors submitted and that differ from the ledger: ${wrong}.`)
   return faults
 
   function outerFault(row: LedgerRow): string | null {
@@ -137,12 +137,12 @@ export function outerFaults(db: DatabaseSync): string[] {
     const dispatch = readDispatch(fromHex(data))
     const dispatcher = fromHex(to ?? '0x')
     if (delegateNameOf(dispatcher) === null || value !== 0n || dispatch === null)
-      return 'it is not to the dispatcher, or does something else besides'
+      return 'it does more than call the dispatcher'
     for (const { packed } of dispatch.operations) {
       const id = Buffer.concat([dispatch.space, packed.subarray(20, 32)])
       const found = held.get(row.chain_id, id) as Pick<LedgerRow, 'seq' | 'raw'> | undefined
       if (found === undefined || found.seq > row.seq || !isHeld(dispatcher, packed, found.raw!))
-        return 'it carries an operation that nobody signed before it'
+        return 'it includes an operation that was not signed before'
       if (row.kind !== 'send') continue
       if (isCarried.get(found.seq, row.seq) === undefined) forgotten += 1
       else carried += 1
@@ -157,7 +157,7 @@ export function outerFaults(db: DatabaseSync): string[] {
     const parsedBefore = before === undefined ? null : (parseTransaction(toHex(before.raw!)) as Outer)
     const inIt = parsedBefore?.data ?? '0x'
     const dispatch = readDispatch(fromHex(inIt))
-    if (dispatch === null) return 'it cancels what carries no operations'
+    if (dispatch === null) return 'it cancels a transaction without operations'
     const sequences = readCancel(fromHex(data)) ?? []
     const isExact = fromHex(data).equals(cancelData(dispatch.space, sequences))
     const known = new Set(dispatch.operations.map(({ sequence }) => sequence))
@@ -167,7 +167,7 @@ export function outerFaults(db: DatabaseSync): string[] {
       !isExact ||
       !sequences.every((one) => known.has(one))
     )
-      return 'it uses up more than what it takes the place of carries'
+      return 'it uses ids of operations that the replaced transaction does not include'
     return delegationsFault(row, dispatch, authorizationList)
   }
 
@@ -185,11 +185,11 @@ export function outerFaults(db: DatabaseSync): string[] {
         return BigInt(toHex(known.r)) === BigInt(r) && BigInt(toHex(known.s)) === BigInt(s)
       }),
     )
-    return isSigned ? null : 'it carries an authorization that nobody signed before it'
+    return isSigned ? null : 'it includes an authorization that was not signed before'
   }
 }
 
-/** Tells whether an operation was signed for this dispatcher and is included exactly as packed. */
+/** Returns whether an operation was signed for this dispatcher and is included exactly as packed. */
 const isHeld = (dispatcher: Buffer, packed: Buffer, raw: Uint8Array): boolean =>
   dispatcher.equals(raw.subarray(0, 20)) && packed.equals(raw.subarray(40))
 

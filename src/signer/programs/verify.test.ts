@@ -77,7 +77,7 @@ test('a store whose data keys and MACs were taken away is no new store', async (
   )
   for (const withKek of [false, true]) {
     const problems = await says(withKek)
-    for (const said of ['The data keys are missing: no MAC can be checked, and no key opens.', 'The identity key of the signer is missing.']) assert.ok(problems.includes(said), said) // prettier-ignore
+    for (const said of ['The data keys are missing: no MAC can be checked, and no account key can be decrypted.', 'The identity key of the signer is missing.']) assert.ok(problems.includes(said), said) // prettier-ignore
   }
   await assert.rejects(open, /not written by this signer/)
 })

@@ -113,7 +113,7 @@ export function verifyLedger(db: DatabaseSync, macs: Macs | null): Report & { he
     if (fault !== null) problems.push(`Record ${row.seq}: ${fault}.`)
   }
   if (head.count > 0 && db.prepare('SELECT 1 FROM deks').get() === undefined)
-    problems.push('The data keys are missing: no MAC can be checked, and no key opens.')
+    problems.push('The data keys are missing: no MAC can be checked, and no account key can be decrypted.')
   if (last.count !== head.count || !last.record.equals(head.record)) {
     problems.push('The ledger does not end at its head record.')
   }
@@ -163,7 +163,7 @@ export function headFault(db: DatabaseSync, head: LedgerHead): string | null {
   }
 }
 
-/** Tells whether no signer has opened the store yet. */
+/** Returns whether no signer has opened the store yet. */
 const isUnused = (db: DatabaseSync, { count }: LedgerHead): boolean =>
   count === 0 && db.prepare('SELECT 1 FROM deks').get() === undefined
 
@@ -189,11 +189,12 @@ function checkSignature(row: LedgerRow): string | null {
     const recovery = (yParity ?? Number(v! - 35n) % 2) as 0 | 1
     const signer = signerOf(digest, { r: number32(r), s: number32(s), recovery })
     if (!signer.equals(Buffer.from(row.address))) return 'another account signed it'
-    if (tx.chainId !== row.chain_id || (tx.nonce ?? 0) !== row.nonce) return 'its bytes are of another chain or nonce'
+    if (tx.chainId !== row.chain_id || (tx.nonce ?? 0) !== row.nonce)
+      return 'its bytes belong to another chain or nonce'
     const call = { to: bytes(tx.to), value: tx.value ?? 0n, data: bytes(tx.data) ?? Buffer.alloc(0) }
     const effect = effectOf({ ...call, authorizations: authorizationsIn(tx) })
-    if (!effect.equals(Buffer.from(row.effect!))) return 'its bytes have another effect'
-    if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash is another'
+    if (!effect.equals(Buffer.from(row.effect!))) return 'its bytes have a different effect'
+    if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash does not match'
     return null
   } catch {
     return 'its bytes are not what the signer signs'
@@ -231,7 +232,7 @@ const queries: [problem: string, sql: string][] = [
       HAVING count(DISTINCT effect) > 1 OR count(DISTINCT intent_id) > 1`,
   ],
   [
-    'Originals that were signed after their cancel',
+    'Transactions that were signed after their cancellation',
     `SELECT 1 FROM ledger WHERE nonce IS NOT NULL GROUP BY address, chain_id, nonce
       HAVING max(seq) FILTER (WHERE kind <> 'cancel') > min(seq) FILTER (WHERE kind = 'cancel')`,
   ],
@@ -273,18 +274,18 @@ const queries: [problem: string, sql: string][] = [
       WHERE o.kind = 'operation' AND o.intent_id = a.intent_id AND o.address = a.address AND o.seq < a.seq)`,
   ],
   [
-    'Keys that left without a request whose delay was over',
+    'Keys that were exported before the delay of a request was over',
     `SELECT 1 FROM ledger e WHERE kind = 'export' AND rule = 'export-by-person' AND NOT EXISTS (SELECT 1 FROM ledger r
       WHERE r.kind = 'export-request' AND r.user_id = e.user_id AND r.seq < e.seq
         AND json_extract(r.evidence, '$.request') = json_extract(e.evidence, '$.request')
         AND json_extract(r.evidence, '$.ready_at') <= e.at)`,
   ],
   [
-    'Withdrawals of one grant that are not one',
+    'Grants with several withdrawals',
     `SELECT 1 FROM ledger WHERE kind = 'send' AND rule = 'sponsor-withdrawal' GROUP BY token_id HAVING count(*) > 1`,
   ],
   [
-    'Withdrawals from accounts that are no sponsors',
+    'Withdrawals from accounts that are not sponsors',
     `SELECT 1 FROM ledger WHERE rule = 'sponsor-withdrawal' AND user_id NOT LIKE 'SPONSOR-%'`,
   ],
   [
@@ -306,12 +307,12 @@ async function main(): Promise<void> {
   for (const problem of problems) process.stdout.write(`${problem}\n`)
   process.stdout.write(
     macs === null
-      ? 'MACs were not checked, nor the identity key: that needs SIGNER_KEK_FILE. Anyone who can write the folder could have hashed it anew.\n'
+      ? 'MACs and the identity key were not checked, because SIGNER_KEK_FILE is missing. Someone who can write to the folder could have replaced all hashes.\n'
       : `MACs of ${macs} records checked.\n`,
   )
   const key = readVerifierKey(folder)
-  if (key !== null) process.stdout.write(`Key of its log: ${key}\n`)
-  if (withdrawals > 0) process.stdout.write(`Of the signatures, withdrawals from sponsors: ${withdrawals}\n`)
+  if (key !== null) process.stdout.write(`Verifier key of the log: ${key}\n`)
+  if (withdrawals > 0) process.stdout.write(`Withdrawals from sponsors among the signatures: ${withdrawals}\n`)
   const verdict = problems.length === 0 ? 'whole' : 'DAMAGED'
   process.stdout.write(`${records} records, ${signatures} signatures, ${accounts} accounts: ${verdict}\n`)
   process.exitCode = problems.length === 0 ? 0 : 1

@@ -12,8 +12,8 @@ async function main([sponsor, chainId, to, most]: string[]): Promise<void> {
   })
   const until = new Date(made.expiresAt).toISOString()
   process.stdout.write(
-    `${made.grant}  ${made.sponsor} on chain ${made.chainId} to ${made.to}, up to ${made.most} wei with its first fee, until ${until}\n` +
-      `Use it once: chatelaine sponsor withdraw --grant ${made.grant} …\n`,
+    `${made.grant}  ${made.sponsor} on chain ${made.chainId} to ${made.to}, up to ${made.most} wei including the first fee, until ${until}\n` +
+      `To use the grant once: chatelaine sponsor withdraw --grant ${made.grant} …\n`,
   )
 }
 

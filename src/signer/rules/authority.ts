@@ -15,7 +15,7 @@ import type { SignOrder } from '../request.ts'
 import { askTopUp, decideTopUp } from './top-up.ts'
 import { askWithdrawal, decideWithdrawal, type WithdrawalGrant } from './withdrawals.ts'
 
-/** What was shown for a signature, and what follows from it. */
+/** Evidence for a signature, and the authority that follows from it. */
 export type Authority = {
   /** the access token that was shown; its user and application must not be frozen */
   token: TokenCaller | null

@@ -162,7 +162,7 @@ function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouche
 }
 
 /**
- * Tells whether the user signed for a nonce at most MAX_AHEAD above this one. Then the gap blocks that nonce and may be filled,
+ * Returns whether the user signed for a nonce at most MAX_AHEAD above this one. Then the gap blocks that nonce and may be filled,
  * however many others were filled next to it.
  */
 function isVouchedAbove<A extends SignedAttempt>(
@@ -174,7 +174,7 @@ function isVouchedAbove<A extends SignedAttempt>(
 }
 
 /**
- * Tells whether a cancellation fills a nonce for which no token is or ever was shown. A cancellation of what its user signed may
+ * Returns whether a cancellation fills a nonce for which no token is or ever was shown. A cancellation of what its user signed may
  * cost what that user's writes may cost; a gap-filling one may not.
  */
 export const isFill = <A extends SignedAttempt>(
@@ -200,7 +200,7 @@ const isSame = (a: SignedAttempt, b: SignedAttempt): boolean =>
   a.priority === b.priority
 
 /**
- * Tells whether both fees are at least 10 % above every earlier attempt. The maximum fee must be higher even if 10 % of it rounds
+ * Returns whether both fees are at least 10 % above every earlier attempt. The maximum fee must be higher even if 10 % of it rounds
  * to 0. Source: go-ethereum core/txpool/legacypool, list.Add
  */
 function outbids({ max, priority }: SignedAttempt, attempts: SignedAttempt[]): boolean {

@@ -241,7 +241,7 @@ test('a kept policy that cannot be read keeps the signer from starting', async (
   const db = new DatabaseSync(join(place.env.SIGNER_DIR!, DATABASE_FILE))
   db.exec(`UPDATE policy SET document = '{"version": 1}'`)
   db.close()
-  await assert.rejects(again(), /The policy that was kept in SIGNER_DIR cannot be read: rules: expected a list/)
+  await assert.rejects(again(), /The stored policy in SIGNER_DIR cannot be read: rules: expected a list/)
 })
 
 test('a kept policy that is older than the one the ledger was decided by, changed or gone is found at a start and by verify', async (t) => {

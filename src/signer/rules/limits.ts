@@ -23,7 +23,7 @@ import { feePair } from '../transaction.ts'
 import { dearerBy } from './unattended.ts'
 import type { LimitLeft } from '../../signer-wire/wire.ts'
 
-/** What the limits need. */
+/** Data that the limits need. */
 export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
 
 /** One more attempt of a nonce, after `attempts`. */

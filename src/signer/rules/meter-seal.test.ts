@@ -64,7 +64,7 @@ for (const [what, edit] of Object.entries<string>({
       if (what !== 'exchanged') assert.notDeepEqual(metersOf(db), before)
     })
     await assertCounted()
-    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    assert.deepEqual(counted, [['meters_recounted', { records: 4, charges: 4 }]])
     place.restart()
     assert.equal(counted.length, 1)
   })
@@ -78,9 +78,9 @@ for (const [what, edit] of Object.entries<string>({
     const { place } = await world(t)
     assert.throws(
       () => place.restart((db) => db.exec(edit)),
-      (error) => error instanceof LedgerDamaged && /^The store is not as the signer made it: /.test(error.message),
+      (error) => error instanceof LedgerDamaged && /^The store was changed by another program: /.test(error.message),
     )
-    assert.match(verifyStore(place.folder).problems.join(), /The store is not as the signer made it/)
+    assert.match(verifyStore(place.folder).problems.join(), /The store was changed by another program/)
   })
 
 /** Makes a table anew that is filed under the text of the one before: SQLite believes the text. */
@@ -103,7 +103,7 @@ for (const [what, make] of Object.entries<string>({
   test(`a meter ${what}, in a table of the right text, is counted again`, async (t) => {
     const { place, assertCounted, counted } = await world(t)
     place.restart((db) => replaceTable(db, 'meters', make))
-    assert.deepEqual(counted, [['meters_counted_again', { records: 4, charges: 4 }]])
+    assert.deepEqual(counted, [['meters_recounted', { records: 4, charges: 4 }]])
     await assertCounted()
   })
 

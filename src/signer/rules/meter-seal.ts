@@ -79,7 +79,7 @@ export function openMeterSeal({
       const from = found?.head ?? { count: 0, record: GENESIS }
       if (found === null) db.exec('DELETE FROM meters')
       const counted = from.count === head.count ? 0 : countAgain(db, macs, from)
-      if (found === null && counted > 0) log.warn('meters_counted_again', { records: head.count, charges: counted })
+      if (found === null && counted > 0) log.warn('meters_recounted', { records: head.count, charges: counted })
       sum = found !== null && counted === 0 ? found.sum : sumOf(db, key)!
       put.run(sealOf(key, { epoch, head, sum }))
       sealed = head

@@ -6,7 +6,7 @@ import { decodeRestored } from '../ledger/restored.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
 
 /**
- * What was used of the limits of policies, top-ups and sponsored gas. The table follows from the ledger and is written in the same
+ * Used amounts of the limits of policies, top-ups and sponsored gas. The table follows from the ledger and is written in the same
  * commit.
  */
 export type Meters = {

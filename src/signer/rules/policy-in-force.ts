@@ -144,7 +144,7 @@ function readKept(document: string): PolicyVersion {
     return readPolicyVersion(document)
   } catch (error) {
     if (!(error instanceof PolicyInvalid)) throw error
-    throw new StartError(`The policy that was kept in SIGNER_DIR cannot be read: ${error.message}.`, error)
+    throw new StartError(`The stored policy in SIGNER_DIR cannot be read: ${error.message}.`, error)
   }
 }
 

@@ -16,15 +16,15 @@ export function readPolicyTrust(folder: string): PolicyTrust {
     text = readFileSync(policyTrustOf(folder), 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { threshold: 1, keys: [] }
-    throw new StartError(`The keys for policies cannot be read: ${TRUST_FILE} in SIGNER_DIR.`, error)
+    throw new StartError(`The policy keys cannot be read: ${TRUST_FILE} in SIGNER_DIR.`, error)
   }
   try {
     const { threshold, keys } = JSON.parse(text) as { threshold: unknown; keys: unknown[] }
     if (!Number.isSafeInteger(threshold) || (threshold as number) < 1 || (threshold as number) > keys.length)
-      throw new Error('the threshold fits no number of keys')
+      throw new Error('the threshold does not match the number of keys')
     return { threshold: threshold as number, keys: keys.map(readPolicyKey) }
   } catch {
-    throw new StartError(`The keys for policies are unreadable: ${TRUST_FILE} in SIGNER_DIR.`)
+    throw new StartError(`The policy keys are unreadable: ${TRUST_FILE} in SIGNER_DIR.`)
   }
 }
 

@@ -9,7 +9,7 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** Tells whether a token is shown for a sponsor's account. A user's token may only transfer funds from there to the user. */
+/** Returns whether a token is shown for a sponsor's account. A user's token may only transfer funds from there to the user. */
 export const isTopUp = ({ kind }: Pick<SignOrder, 'kind'>, { userId }: { userId: string }): boolean =>
   kind === 'send' && isSponsor(userId)
 

@@ -53,14 +53,14 @@ test('in production a key counts when the signer’s user took it by its fingerp
 test('what cannot be trusted or dropped is said, and nothing is changed', async (t) => {
   const { env, newKey, offer, trust } = await productionSigner(t)
   const [own, other] = [await newKey('own'), await newKey('other')]
-  assert.deepEqual(await trust(), { out: 'No key is trusted, and none is offered.\n', err: '', code: 0 })
+  assert.deepEqual(await trust(), { out: 'No key is trusted or offered.\n', err: '', code: 0 })
   offer(own.jwk)
   assert.deepEqual(await trust('--accept', own.fingerprint), { out: `trusted      ${own.fingerprint}\n`, err: '', code: 0 }) // prettier-ignore
   const before = readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8')
   for (const [words, said] of [
     [['--accept', other.fingerprint], /No key of SIGNER_JWKS_FILE has the fingerprint/],
     [['--remove', other.fingerprint], /No trusted key has the fingerprint/],
-    [['--remove', own.fingerprint], /would leave no trusted key/],
+    [['--remove', own.fingerprint], /one trusted key must remain/],
     [['--accept', own.fingerprint, '--accept', 'x'], /No key of SIGNER_JWKS_FILE/],
   ] as const) {
     const { out, err, code } = await trust(...words)
@@ -69,7 +69,7 @@ test('what cannot be trusted or dropped is said, and nothing is changed', async 
   }
   writeFileSync(env.SIGNER_JWKS_FILE!, '{"keys": [{"d": "secret')
   const { err } = await trust('--accept', own.fingerprint)
-  assert.match(err, /is no JSON web key set/)
+  assert.match(err, /is not a JSON web key set/)
   assert.doesNotMatch(err, /secret/)
   assert.equal(readFileSync(anchorOf(env.SIGNER_DIR!), 'utf8'), before)
 })

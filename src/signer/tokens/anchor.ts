@@ -19,7 +19,7 @@ export const anchorOf = (folder: string): string => join(folder, ANCHOR_FILE)
 export function assertAnchored(folder: string): void {
   if (readAnchor(folder).length === 0)
     throw new StartError(
-      'The signer trusts no key of an authorization server yet: chatelaine signer trust-key, as the signer’s user, shows those of SIGNER_JWKS_FILE and takes one by its fingerprint.',
+      'The signer trusts no key of an authorization server yet. As the signer’s user, list the keys of SIGNER_JWKS_FILE with chatelaine signer trust-key, and accept one by its fingerprint.',
     )
 }
 
@@ -56,7 +56,7 @@ export function writeAnchor(folder: string, keys: TokenKey[]): void {
 /**
  * Parses a JSON web key set. It takes only public P-256 keys for signatures, member by member, so a private part in the file is not
  * copied.
- * @throws Error  that repeats nothing of the text
+ * @throws Error  that does not repeat the text
  */
 export function readTokenKeys(text: string): TokenKey[] {
   return readJson(text)
@@ -76,5 +76,5 @@ function readJson(text: string): { keys: Record<string, string>[] } {
   } catch {
     // The message of JSON.parse repeats part of its input, which may contain a private key.
   }
-  throw new Error('the file of token keys is no JSON web key set')
+  throw new Error('the file of token keys is not a JSON web key set')
 }

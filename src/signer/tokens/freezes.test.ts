@@ -179,7 +179,7 @@ test('the operator of the signer freezes a person, a network and everything, by 
   assert.equal(statSync(admin).mode & 0o777, 0o600)
   const run = (...words: string[]) => command({ SIGNER_DIR: place.env.SIGNER_DIR! }, ['signer', ...words])
   assert.deepEqual(await run('frozen'), { out: 'Nothing is frozen.\n', err: '', code: 0 })
-  assert.match((await run('freeze', 'user', ALICE)).out, /^user DISCORD-1 {2}frozen here, since 20\d\d-/)
+  assert.match((await run('freeze', 'user', ALICE)).out, /^user DISCORD-1 {2}frozen by the operator, since 20\d\d-/)
   await assert.rejects(signer.check(ask(address, { accessToken: alices })), refusal('account_frozen'))
   await signer.bringRevocations([await place.revocations({ entries: [unfrozen(Date.now() + 5_000)] })])
   await assert.rejects(signer.check(ask(address, { accessToken: alices })), refusal('account_frozen'))

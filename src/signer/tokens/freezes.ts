@@ -151,7 +151,7 @@ export function openFreezes({
     list,
   }
 
-  /** Tells whether a list entry changes anything. Lists do not affect freezes by the operator. */
+  /** Returns whether a list entry changes anything. Lists do not affect freezes by the operator. */
   function isNews({ subject, isFrozen, at }: FrozenEntry): boolean {
     const known = frozen.get(subject)
     if (known === undefined) return isFrozen
@@ -170,6 +170,7 @@ export function openFreezes({
       onFreeze(subject)
     }
     // The log shows the kind of the subject; only the store shows which user or application it is.
-    if (isChange) log.warn(to === null ? 'unfrozen' : 'frozen', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
+    if (isChange)
+      log.warn(to === null ? 'freeze_lifted' : 'freeze_set', { kind: subject.split(' ', 1)[0]!, by: to?.by ?? null })
   }
 }

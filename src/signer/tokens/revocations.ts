@@ -109,7 +109,7 @@ export function openRevocations({
     if (list.iat < newest.issuedAt) return
     newest = { issuedAt: list.iat, entries: new Set(entries) }
     for (const [id, { issuedAt }] of incomplete) if (issuedAt <= list.iat) incomplete.delete(id)
-    log.debug('revocations_taken', { entries: entries.length, ageSeconds: Math.round(age) })
+    log.debug('revocations_accepted', { entries: entries.length, ageSeconds: Math.round(age) })
   }
 
   /** Returns all entries of a list once its last part has arrived, else null. */

@@ -2,7 +2,7 @@ import { Refusal } from '../refusal.ts'
 
 const PREFIX = 'SPONSOR-'
 
-/** Tells by its user id whether an account is a sponsor, which pays for users' gas. Nobody can sign in as one. */
+/** Returns whether an account is a sponsor, by its user id, which pays for users' gas. Nobody can sign in as one. */
 export const isSponsor = (userId: string): boolean => /^SPONSOR-[A-Z0-9_]{1,32}$/.test(userId)
 
 /** Rejects a token whose user is a sponsor. @throws forbidden_user */

@@ -133,5 +133,5 @@ const MAX_DOMAINS = 100
 const readDomains = (domains: unknown): readonly string[] =>
   Array.isArray(domains) && domains.length <= MAX_DOMAINS && domains.every(isPlain) ? domains : []
 
-/** Tells whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
+/** Returns whether a text is printable ASCII (RFC 6749 appendix A.1) of a length that the ledger accepts. */
 const isPlain = (text: unknown): text is string => typeof text === 'string' && /^[\x20-\x7e]{1,255}$/.test(text)

@@ -137,13 +137,13 @@ test('what was signed for Calibur is looked at again by another library: each ch
   opened.close()
   const another = (place: number) => at(place, raw[place - 1] === 0xff ? 'fe' : 'ff')
   const tampers: [what: string, sql: string, found: RegExp][] = [
-    ['for our own code', `UPDATE ledger SET raw = ${at(1, GAS_PAIRS.chatelaine.dispatcher.toString('hex'))} WHERE ${ours}`, /its hash is another/], // prettier-ignore
+    ['for our own code', `UPDATE ledger SET raw = ${at(1, GAS_PAIRS.chatelaine.dispatcher.toString('hex'))} WHERE ${ours}`, /its hash does not match/], // prettier-ignore
     ['for another contract', `UPDATE ledger SET raw = ${at(1, 'aa'.repeat(20))} WHERE ${ours}`, /for another contract/],
-    ['another deadline', `UPDATE ledger SET raw = ${another(80)} WHERE ${ours}`, /its hash is another/],
-    ['another gas limit', `UPDATE ledger SET raw = ${at(73, '0000ffff')}, gas = '65535' WHERE ${ours}`, /its hash is another/], // prettier-ignore
-    ['another id', `UPDATE ledger SET raw = ${at(72, '09')} WHERE ${ours}`, /its hash is another/],
-    ['another call', `UPDATE ledger SET raw = ${another(160)} WHERE ${ours}`, /its hash is another/],
-    ['sent to another dispatcher', `UPDATE ledger SET raw = CAST(unhex(replace(hex(raw), '${dispatcher.toString('hex').toUpperCase()}', '${GAS_PAIRS.chatelaine.dispatcher.toString('hex').toUpperCase()}')) AS BLOB) WHERE rule = 'sponsored-operations'`, /nobody signed before it/], // prettier-ignore
+    ['another deadline', `UPDATE ledger SET raw = ${another(80)} WHERE ${ours}`, /its hash does not match/],
+    ['another gas limit', `UPDATE ledger SET raw = ${at(73, '0000ffff')}, gas = '65535' WHERE ${ours}`, /its hash does not match/], // prettier-ignore
+    ['another id', `UPDATE ledger SET raw = ${at(72, '09')} WHERE ${ours}`, /its hash does not match/],
+    ['another call', `UPDATE ledger SET raw = ${another(160)} WHERE ${ours}`, /its hash does not match/],
+    ['sent to another dispatcher', `UPDATE ledger SET raw = CAST(unhex(replace(hex(raw), '${dispatcher.toString('hex').toUpperCase()}', '${GAS_PAIRS.chatelaine.dispatcher.toString('hex').toUpperCase()}')) AS BLOB) WHERE rule = 'sponsored-operations'`, /was not signed before/], // prettier-ignore
   ]
   for (const [what, sql, found] of tampers) {
     const db = new DatabaseSync(join(folder, DATABASE_FILE))

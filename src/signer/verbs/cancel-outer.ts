@@ -19,7 +19,7 @@ import type { KeptAccount } from '../keys/wrapping.ts'
  * cancellation calls the dispatcher's `cancel` for some of the operations, or for none, and can include authorizations of accounts.
  * It executes no operation. It uses up only sequences of the user whose token is shown, so it can only prevent that user's
  * operations. Its fee is bounded as if no token were shown, because a user's token does not agree to what a sponsor pays. A nonce
- * has one such cancellation: later attempts may only raise its fee.
+ * has one such cancellation: later attempts may only be fee bumps.
  * Errors: bad_request, unknown_account, forbidden_user, account_frozen, application_suspended, invalid_token, insufficient_scope,
  * policy_denied, revocations_stale, nonce_conflict and the other ledger errors (`judge`), key_damaged.
  */

@@ -167,7 +167,7 @@ test('what is recorded of it is verified: ids that are not in what it takes the 
   // As if the transaction it cancels had carried nothing of it.
   db.exec(`UPDATE ledger SET rule = 'default-allow' WHERE kind = 'send'`)
   db.close()
-  assert.ok(problems().some((problem) => problem.includes('it cancels what carries no operations')))
+  assert.ok(problems().some((problem) => problem.includes('it cancels a transaction without operations')))
 })
 
 test('a freeze of the person that comes while the cancel waits for its turn holds for it', async () => {

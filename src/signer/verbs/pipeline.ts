@@ -54,7 +54,7 @@ export type SigningJob<D> = {
   draft: (at: number) => D
 }
 
-/** What remains to be signed after all checks. */
+/** Signatures that remain to be made after all checks. */
 export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule' | 'requires'> & {
   rule: string
   /** the rule that demands the user's approval; null if none does, or if a valid one was shown */

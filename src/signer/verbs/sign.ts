@@ -194,7 +194,7 @@ export function factsOf(
   }
 }
 
-/** Tells whether an attempt is a sponsor transaction that includes operations. The cancellation of one has the same rule and is not. */
+/** Returns whether an attempt is a sponsor transaction that includes operations. The cancellation of one has the same rule and is not. */
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 

@@ -96,5 +96,5 @@ function txNotTaken(
   fields: { chainId: number; id: string; hash: Hex; outcome: string },
   error: unknown,
 ): void {
-  telemetry.log.warn('transaction_not_taken', fields, error)
+  telemetry.log.warn('broadcast_rejected', fields, error)
 }

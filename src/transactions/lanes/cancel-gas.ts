@@ -50,8 +50,8 @@ const plain = slot('what a transfer of nothing takes', (_chain: Chain) => ({ isK
 /**
  * Returns the gas limit of an empty transfer to oneself: 21,000 on most networks, more on some and for delegated
  * accounts.
- * It is estimated, because below the required gas every node rejects the cancellation and the nonce stays open for
- * good. After one estimate of 21,000, a failing node no longer prevents a cancellation.
+ * It is estimated, because below the required gas every node rejects the cancellation and the nonce remains open
+ * permanently. After one estimate of 21,000, a failing node no longer prevents a cancellation.
  * @throws RpcError | RpcUnavailable
  */
 export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {

@@ -76,7 +76,7 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
 }
 
 /**
- * Raises the fee of a pending transaction now. On networks with gas mode `topup`, a sponsor first sends the missing
+ * Bumps the fee of a pending transaction now. On networks with gas mode `topup`, a sponsor first sends the missing
  * funds.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */

@@ -14,8 +14,8 @@ import { delegateOf } from '../sponsors/delegation.ts'
 import { budgetNow, prepareFromAccount, type PreparedWrite } from './prepare.ts'
 
 /**
- * Who pays for gas. A network has one strategy; contracts that the operator named may have another. The engine binds,
- * stores, broadcasts and follows. A strategy determines what a write costs, who pays, and which transaction sends it.
+ * Payer of gas. A network has one strategy; contracts that the operator named may have another. The engine binds,
+ * stores, broadcasts and follows. A strategy determines the cost of a write, its payer, and the transaction that sends it.
  */
 export type GasStrategy = {
   name: GasChoice

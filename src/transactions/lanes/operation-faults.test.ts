@@ -174,7 +174,7 @@ test('a sponsor with code, or without a right to the space, carries nothing, and
   const { app, chain } = await world.replica()
   Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
   const told: unknown[] = []
-  app.telemetry.log = { ...app.telemetry.log, warn: (event: string, { sponsor, hasCode, isAllowed }: Record<string, unknown>) => void (event === 'sponsor_cannot_carry' && told.push([sponsor, hasCode, isAllowed])) } as never // prettier-ignore
+  app.telemetry.log = { ...app.telemetry.log, warn: (event: string, { sponsor, hasCode, isAllowed }: Record<string, unknown>) => void (event === 'sponsor_unusable' && told.push([sponsor, hasCode, isAllowed])) } as never // prettier-ignore
   const { accountId: strange } = await world.poor('without-right')
   const rows = await world.db.selectFrom('sponsors').selectAll().execute()
   await world.db.insertInto('sponsors').values({ account_id: strange, chain_id: 31_337, name: 'NO-RIGHT' }).execute()

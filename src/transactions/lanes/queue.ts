@@ -13,7 +13,7 @@ type TableAlias = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
 /**
  * Returns SQL for: so many lower nonces are open that a node may reject this one. Geth guarantees 16 per sender, reth
  * accepts no more.
- * Nonces that wait for a signature and vacant nonces count as open. Mined transactions count until their block is
+ * Nonces that wait for a signature and unsigned nonces count as open. Mined transactions count until their block is
  * followed, so a row may be sent a block late, but never early.
  * The rows are counted, not measured from the lowest nonce. A mined row that a restored database still has as open
  * (docs/operate/high-availability.md) uses one place and does not block the account. Uses the index
@@ -53,8 +53,8 @@ const CHUNK = 500
 /**
  * Dequeues the bytes that may be sent now, by account and nonce. It needs one short search per account with a queue,
  * however long the queue is.
- * If a queued transaction was replaced, only its newest bytes are sent; no node has to see the others. Its fee may be
- * raised 3 blocks from now.
+ * If a queued transaction was replaced, only its newest bytes are sent; no node has to see the others. Its next fee
+ * bump is possible 3 blocks from now.
  * @returns at most 500 rows; if 500 were dequeued, `hasMore` is true
  */
 export async function takeQueued(app: App, chain: Chain): Promise<{ released: Released[]; hasMore: boolean }> {

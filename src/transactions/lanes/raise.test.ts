@@ -554,7 +554,7 @@ test('a nonce that the signer may not fill, as a frozen account’s, is asked fo
   }
   await rounds()
   assert.deepEqual(
-    [denials, world.told('fill_denied').length, world.told('transaction_unattended').length],
+    [denials, world.told('gap_fill_denied').length, world.told('transaction_unattended').length],
     [1, 1, unattended],
   )
   world.signer.sign = sign

@@ -42,7 +42,7 @@ const WIDTH = 64
 const BUDGET_MS = 5_000
 
 /**
- * Raises the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
+ * Bumps the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
  * Higher nonces cannot be mined before it.
  * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast. It is checked again
  * at intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.
@@ -274,7 +274,7 @@ async function sendRaised(
     const denial = denialOf(error)
     if (next.kind === 'replace' && isHopeless(bound, error)) return giveNonceUp(app, chain, bound)
     if (denial === null) throw error
-    app.telemetry.log.warn('raise_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
+    app.telemetry.log.warn('fee_bump_denied', { chainId: bound.chainId, id: bound.id, sender: bound.from }, error)
     return DENIED[denial]
   }
 }
@@ -291,7 +291,7 @@ const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
 
 /** Cancels the nonce. The other operations are packed into another transaction (tend-operations.ts). */
 async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
-  app.telemetry.log.warn('outer_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
+  app.telemetry.log.warn('sponsor_transaction_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
   const { sent } = await sendCancel(app, chain, bound)
   return sent === 'nonce_too_low' ? USED : null
 }

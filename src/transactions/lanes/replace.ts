@@ -66,7 +66,7 @@ export async function raiseFee(
 
 /**
  * Returns what is signed next for a pending transaction, and the fees that it has to outbid.
- * The gas limit stays the same, except that it is estimated again for a cancellation and after nodes rejected the
+ * The gas limit remains the same, except that it is estimated again for a cancellation and after nodes rejected the
  * transaction. The gas may have changed if it depends on another chain's prices, or if the account has code now.
  * @throws chain_unavailable, chain_timeout
  */
@@ -190,5 +190,5 @@ export async function sendReplacement(
 
 /** Logs that a transaction has a new hash. */
 function txReplaced({ telemetry }: App, { chainId, id, nonce }: Bound, { hash, isCancel }: Attempt): void {
-  telemetry.log.info(isCancel ? 'transaction_cancelling' : 'transaction_raised', { chainId, id, nonce, hash })
+  telemetry.log.info(isCancel ? 'transaction_cancelling' : 'fee_bumped', { chainId, id, nonce, hash })
 }

@@ -31,7 +31,7 @@ import type { WriteAnswer } from '../write-wire.ts'
 
 /**
  * Sends a write (`sendOnce`): as a transaction of the user's own account, or as an operation if a sponsor sends it. A
- * nonce that was bound and not signed is filled by a cancellation after 30 s.
+ * nonce that was bound and not signed gets a gap-filling cancellation after 30 s.
  * @returns the answer, and whether it is that of an earlier request with the same key
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
  *     idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,

@@ -63,7 +63,7 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
   try {
     return (await signer.recall({ intentId: id })).attempts.length === 0
   } catch (error) {
-    telemetry.log.warn('recall_failed', { id }, error)
+    telemetry.log.warn('ledger_lookup_failed', { id }, error)
     return false
   }
 }

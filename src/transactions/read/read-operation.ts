@@ -34,7 +34,7 @@ const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
     .where('outer_id', 'is not', null)
 
 /**
- * Returns whether a text has the form of an id. Other texts are not looked up: the database cannot represent some of
+ * Returns whether a text has the form of an id. Other texts are not searched: the database cannot represent some of
  * them.
  */
 export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)

@@ -7,7 +7,7 @@ import { toHex } from '../../hex.ts'
 
 /**
  * Returns what a request with this key has sent. A retry then does not resolve the recipient again, whose name may
- * belong to another user by now. Null if nothing was sent: then this request's content is signed.
+ * have passed to another user. Null if nothing was sent: then this request's content is signed.
  * @throws idempotency_key_reused, idempotency_in_flight
  */
 export async function findBegun(

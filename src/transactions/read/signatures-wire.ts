@@ -14,7 +14,7 @@ const Proof = Type.Object(
     path: Type.Array(Type.String(), {
       description: 'RFC 9162 §2.1.3.1: from the leaf to the root of `head`, bottom up',
     }),
-    head: Type.String({ description: 'The signed head (C2SP checkpoint) that the path leads to' }),
+    head: Type.String({ description: 'Signed head (C2SP checkpoint) at the end of the path' }),
   },
   { title: 'SignatureProof' },
 )
@@ -46,17 +46,17 @@ const call = {
   to: Address,
   value: BigNumber,
   selector: Nullable(Type.Unsafe<Hex>(Type.String({ description: 'First 4 bytes of the call; null for a payment' }))),
-  function: Nullable(Type.String({ description: 'Its name, where the application gave an ABI' })),
+  function: Nullable(Type.String({ description: 'Name of the function, if the application provided an ABI' })),
 }
 
 const Signature = Type.Object(
   {
-    record: Type.Integer({ description: 'Number of its record in the signer’s log' }),
+    record: Type.Integer({ description: 'Number of the record in the signer’s log' }),
     signedAt: Type.String(),
-    network: Nullable(Type.String({ description: 'null where this installation serves the network no more' })),
+    network: Nullable(Type.String({ description: 'null if this installation no longer serves the network' })),
     chainId: Type.Integer(),
     kind: Type.Unsafe<'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'>(
-      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization', 'message'], description: 'First signature of a nonce, the same at a higher fee, or nothing but the nonce; an operation that a sponsor sends; that the account runs the code at `to` (EIP-7702), for which it uses its nonce; a message or typed data. `hash` of the last three is what was signed, of no transaction' }), // prettier-ignore
+      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization', 'message'], description: 'First signature of a nonce, a fee bump, a cancellation, an operation, a delegation to the code at `to` (EIP-7702), or a message. A sponsor submits an operation. A delegation uses a nonce. For the last three kinds, `hash` is the signed hash, not the hash of a transaction' }), // prettier-ignore
     ),
     ...call,
     to: Nullable(Address),
@@ -75,16 +75,18 @@ const Signature = Type.Object(
     calls: Type.Optional(
       Type.Array(Type.Object(call), {
         description:
-          'Of an operation all of its calls: they are done in this order or not at all. The first is above, too',
+          'All calls of an operation. They run in this order, all or none. The first call is also in the fields above',
       }),
     ),
-    nonce: Nullable(Type.Integer({ description: 'null of an operation or a message, which have none' })),
+    nonce: Nullable(Type.Integer({ description: 'null for an operation or a message' })),
     hash: Hash,
     transactionId: Nullable(
-      Type.String({ description: 'Of this application, where the database has it; null of others' }),
+      Type.String({
+        description: 'Id of the transaction, if this application sent it and the database has it; otherwise null',
+      }),
     ),
     clientId: Nullable(
-      Type.String({ description: 'This application, where its token was shown; null for others and none' }),
+      Type.String({ description: 'Client id of this application, if the signature used its token; otherwise null' }),
     ),
     evidenceHash: Nullable(digest('SHA-256 of the record’s `evidence`')),
     proof: Proof,
@@ -102,9 +104,9 @@ export const signatures = {
   tags: ['Transactions'],
   operationId: 'listSignatures',
   ...sends(...PAGED),
-  summary: 'Everything that was signed for you, newest first',
+  summary: 'List all signatures of the account, newest first',
   description:
-    'From the signer’s own log, on the network of this application and for every application, at most 20 a page: a signature that this service’s database does not know is here, too. `proof` shows that the log holds the record under a head that is published (`/.well-known/chatelaine-signing-log`); `chatelaine verify-log --proof` checks it.',
+    'Reads the signer’s own log, for the network of this application and for all applications, at most 20 entries per page. The list includes signatures that this service’s database does not have. `proof` proves that the log contains the record under a published head (`/.well-known/chatelaine-signing-log`). Verify it with `chatelaine verify-log --proof`.',
   querystring: SignaturesQuery,
   ...answers(Type.Array(Signature)),
 }

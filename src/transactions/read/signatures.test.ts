@@ -132,7 +132,7 @@ test('an operation and an authorization are listed in words: every call of it, t
   const page = textOf((await browser.go('/account/signatures')).text)
   assert.match(page, /Sent to 0x7777/)
   assert.match(page, /0x40c10f19 of /)
-  assert.match(page, /a sponsor pays the fee · all of it or nothing/)
+  assert.match(page, /a sponsor pays the fee · all or nothing/)
   assert.match(page, /Your account runs the code at 0xA91B807E/i)
 })
 

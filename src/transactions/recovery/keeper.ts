@@ -60,7 +60,7 @@ export type Keeper = {
 /**
  * Retries every accepted write of a network until it is mined, or until another final transaction has used its nonce.
  * At start it sends everything once. Then it finishes intents without bytes, sends again what the node may have lost,
- * and raises the fee of each account's lowest unmined nonce.
+ * and bumps the fee of each account's lowest unmined nonce.
  * Any number of replicas may run it: a node knows bytes that it gets twice, and the signer's ledger lets only one of
  * two fee bumps through.
  */

@@ -368,7 +368,7 @@ async function takenIn(work: () => Promise<unknown>): Promise<unknown[]> {
   const { warn } = log
   const ids: unknown[] = []
   log.warn = (event, fields, ...more) => {
-    if (event === 'transaction_taken_in') ids.push(fields?.id)
+    if (event === 'transaction_restored') ids.push(fields?.id)
     warn(event, fields, ...more)
   }
   await work().finally(() => (log.warn = warn))

@@ -49,7 +49,7 @@ async function reconcileOperation(app: App, operation: RecalledOperation, nonce:
     await reconcileNonce(app, { chainId: operation.chainId, from, nonce: slot })
   const isNew = await putRow(app, operation, { authorizationNonce: nonce, price: await priceNow(app, operation) })
   if (isNew)
-    app.telemetry.log.warn('operation_taken_in', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
+    app.telemetry.log.warn('operation_restored', { chainId: operation.chainId, id, sender: operation.from, outers: operation.outers.length }) // prettier-ignore
 }
 
 /**

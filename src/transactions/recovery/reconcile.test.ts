@@ -72,14 +72,14 @@ test('a nonce without a row gets the one that was lost: its first effect, its ne
     attempts.map(({ hash, raw, is_cancel, gas_limit, broadcast_at }) => [toHex(hash), toHex(raw!), is_cancel, gas_limit, broadcast_at]), // prettier-ignore
     all.map(({ hash, raw, kind }) => [hash, raw, kind === 'cancel', 21_000, null]),
   )
-  assert.deepEqual(world.told('transaction_taken_in').at(-1)!.fields, {
+  assert.deepEqual(world.told('transaction_restored').at(-1)!.fields, {
     ...{ chainId: 31_337, id: intentId, sender: writer.address, nonce: 3, hash: newest.hash },
   })
   // Once more changes nothing, and tells nobody.
-  const told = world.told('transaction_taken_in').length
+  const told = world.told('transaction_restored').length
   assert.equal(await reconcileNonce(world.app, slot), true)
   assert.deepEqual(await world.rowOf(intentId), row)
-  assert.equal(world.told('transaction_taken_in').length, told)
+  assert.equal(world.told('transaction_restored').length, told)
 })
 
 test('a transfer of coins, which nobody’s token was shown for, is taken in as such', async () => {

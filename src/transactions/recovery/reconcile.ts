@@ -232,7 +232,7 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .execute()
 }
 
-/** Returns the columns of a nonce without an intent. It has no fees: it is filled at the market's fees. */
+/** Returns the columns of a nonce without an intent. It has no fees: its gap-filling transaction has the market's fees. */
 export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
   id: newTransactionId(),
   account_id: accountId,
@@ -286,11 +286,11 @@ function effectOf(first: Recalled) {
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-/** What an attempt of the ledger moves, in wei. */
+/** Value that an attempt of the ledger moves, in wei. */
 export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
 /** Logs that the signer's ledger had something that the database had lost. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
   const { chainId, from: sender, nonce } = slot
-  telemetry.log.warn('transaction_taken_in', { chainId, id, sender, nonce, hash })
+  telemetry.log.warn('transaction_restored', { chainId, id, sender, nonce, hash })
 }

@@ -39,8 +39,8 @@ const FILL_OUTER_AFTER_SECONDS = 8
 
 /**
  * Finishes writes between commit 1 and commit 2. If the signer's ledger has bytes, they are stored and sent. Otherwise
- * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Vacant nonces that
- * block a later one are filled as well.
+ * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Unsigned nonces
+ * that block a later one get gap-filling transactions.
  * The ledger decides between the cancellation and a late first signature: it never signs both.
  * @param idleSeconds  rows updated more recently are in progress elsewhere
  */
@@ -147,7 +147,7 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
  * refusal, and log it.
  */
 async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
-  telemetry.log.warn('fill_denied', { chainId, id, sender: from }, error)
+  telemetry.log.warn('gap_fill_denied', { chainId, id, sender: from }, error)
   await transactionRows
     .update(db, 'putOff')
     .set({ updated_at: sql<Date>`now() + ${`${PUT_OFF_SECONDS} seconds`}::interval` })

@@ -65,10 +65,10 @@ test('another ledger than the one it was compared with is compared from its begi
     ledger.sign(writer, { nonce: 0 })
     ledger.sign(writer, { nonce: 1 })
     await moveTo(seq, 'ab'.repeat(32))
-    const before = world.told('ledger_compared_anew').length
+    const before = world.told('ledger_reconciled').length
     await look()
     assert.deepEqual(ledger.asked.since.slice(0, 2), [seq, 0])
-    assert.equal(world.told('ledger_compared_anew').length, before + 1)
+    assert.equal(world.told('ledger_reconciled').length, before + 1)
     assert.deepEqual(await hashes(), digits(ledger.held))
     assert.deepEqual(await cursor(), { seq: 2, record: ledger.recordAt(2) })
   }
@@ -153,10 +153,10 @@ test('what cannot be taken in is tried three times at each look and told; what c
     return Promise.reject(new Error('nonsense'))
   }
   for (const times of [1, 2]) {
-    const before = world.told('transaction_not_taken_in').length
+    const before = world.told('transaction_restore_failed').length
     await look()
     assert.equal(tried, 3 * times)
-    const told = world.told('transaction_not_taken_in').slice(before)
+    const told = world.told('transaction_restore_failed').slice(before)
     assert.deepEqual(
       told.map(({ level, fields }) => [level, fields]),
       [['error', { chainId: 31_337, id: held.intentId, sender: stuck.address, nonce: 0, hash: held.hash }]],

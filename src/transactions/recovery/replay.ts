@@ -116,7 +116,7 @@ async function catchUpWithLedger(app: App): Promise<void> {
     const page = await app.signer.recallSince({ after: cursor.seq })
     if (page.record !== cursor.record) {
       // Another ledger than the one compared so far: an older copy was accepted, or it is a new ledger.
-      app.telemetry.log.warn('ledger_compared_anew', { seq: cursor.seq })
+      app.telemetry.log.warn('ledger_reconciled', { seq: cursor.seq })
       if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, { signatures: [], operations: [] })
       ahead = null
       continue
@@ -143,7 +143,7 @@ const MAX_TRIES = 3
  * Logs an alarm: the ledger has a signature that cannot be restored to the database, which an operator has to examine.
  */
 function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: RecalledSignature): void {
-  telemetry.log.error('transaction_not_taken_in', { chainId, id, sender, nonce, hash })
+  telemetry.log.error('transaction_restore_failed', { chainId, id, sender, nonce, hash })
 }
 
 /** accounts that are restored at a time: writes wait for this, and each nonce is a commit */

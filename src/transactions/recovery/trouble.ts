@@ -166,7 +166,7 @@ export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAc
 }
 
 /**
- * Makes the next check of a write due, and lets it raise the fee however new the bytes are: null as its hash says that
+ * Makes the next check of a write due, and allows a fee bump however new the bytes are: null as its hash says that
  * no attempt was checked.
  */
 export async function raiseAtOnce(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {

@@ -89,7 +89,7 @@ async function canCarry({ telemetry }: App, chain: Chain, sponsor: Sponsor): Pro
     const hasCode = readBytes(code, 'code of an address') !== '0x'
     const isAllowed = /[1-9a-f]/.test(readBytes(allowed, 'right of a sponsor').slice(2))
     if (hasCode || !isAllowed)
-      telemetry.log.warn('sponsor_cannot_carry', { chainId, sponsor: sponsor.name, hasCode, isAllowed })
+      telemetry.log.warn('sponsor_unusable', { chainId, sponsor: sponsor.name, hasCode, isAllowed })
     return !hasCode && isAllowed
   } catch (error) {
     throw mapChainError(error)

@@ -246,7 +246,7 @@ export async function sweepTopUps(db: Db): Promise<void> {
   )
 }
 
-/** Returns which budget would refuse a write of this cost; null: all have room. */
+/** Returns which budget does not cover a write of this cost; null: all budgets cover it. */
 export async function findExhausted(db: Db, spending: Spending, limits: Limits): Promise<Exhausted | null> {
   const { chainId, clientId, accountId, charged } = spending
   const { perUser, perApplication, perNetwork } = limits

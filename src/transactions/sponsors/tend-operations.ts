@@ -212,7 +212,7 @@ async function giveUpOne(
 ): Promise<void> {
   const bound = toBound(row)
   const { sent } = await sendCancel(app, chain, bound)
-  app.telemetry.log.warn('outer_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
+  app.telemetry.log.warn('sponsor_transaction_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
   if (sent === 'sent') await forgetRefusals(app.db, bound)
   const limit = count > 1 ? Math.floor(count / 2) : before === 1 ? 0 : 1
   // If another process has packed it again, it is rejected and halved again. A single operation counts this rejection
@@ -277,7 +277,7 @@ async function packOneAgain(
     packLimit: row.pack_limit,
   })
   if (result.kind === 'failed') throw result.error
-  app.telemetry.log.info('operation_packed_again', { chainId: chain.chainId, id: row.id, hash: result.hash })
+  app.telemetry.log.info('operation_rebatched', { chainId: chain.chainId, id: row.id, hash: result.hash })
 }
 
 /**

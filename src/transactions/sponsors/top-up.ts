@@ -47,7 +47,7 @@ type SendWrite = (
   },
 ) => Promise<{ id: string; isReplay: boolean }>
 
-/** What a top-up needs of the modules above. */
+/** Parts of the modules above that a top-up needs. */
 export type TopUpTools = {
   app: App
   chain: Chain
@@ -67,7 +67,7 @@ export type TopUpTools = {
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
 }
 
-/** What a dry run of a top-up needs: nothing that sends. */
+/** Parts that a dry run of a top-up needs: nothing that sends. */
 export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' | 'prepare' | 'check'> & {
   /** throws what the signer would refuse the sponsor's transfer for */
   checkTransfer: (from: Caller, transfer: { intent: Intent; terms: Terms }) => Promise<unknown>

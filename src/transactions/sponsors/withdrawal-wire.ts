@@ -5,21 +5,23 @@ import type { Hex } from '../../ids.ts'
 /** A withdrawal from a sponsor, as the operator API returns it. */
 export const Withdrawal = Type.Object(
   {
-    id: Type.String({ description: 'Made of the grant, and what the signer’s record says of it' }),
+    id: Type.String({ description: 'Derived from the grant; also in the signer’s record of the withdrawal' }),
     sponsor: Type.String(),
-    network: Nullable(Type.String({ description: 'null: the network was removed' })),
+    network: Nullable(Type.String({ description: 'null if the network was removed' })),
     chainId: Type.Integer(),
     to: Address,
-    amount: Nullable(Type.String({ description: 'Wei that was asked for; null: all that is there' })),
+    amount: Nullable(Type.String({ description: 'Requested amount in wei; null for the whole balance' })),
     askedAt: Type.String({ format: 'date-time' }),
     state: Type.String({
       description:
-        '`ASKED` until a server of the API has sent it, `REFUSED` where it was not, else the state of its transaction',
+        '`ASKED` until an API server has sent the withdrawal; `REFUSED` if it was rejected; otherwise the state of its transaction',
     }),
-    refusal: Nullable(Type.String({ description: 'Why it was not sent. The same request again tries it again' })),
+    refusal: Nullable(
+      Type.String({ description: 'Reason why the withdrawal was not sent. Repeat the request to retry' }),
+    ),
     transactionId: Nullable(Type.String()),
     hash: Nullable(Type.Unsafe<Hex>(Type.String())),
-    wei: Nullable(Type.String({ description: 'What it sends, without the fee' })),
+    wei: Nullable(Type.String({ description: 'Amount in wei, without the fee' })),
   },
   {
     title: 'Withdrawal',
@@ -46,11 +48,16 @@ export type Withdrawal = Static<typeof Withdrawal>
 export const NewWithdrawal = Type.Object(
   {
     network: Type.String({ maxLength: 200 }),
-    to: Type.String({ maxLength: 42, description: 'Address that gets it: the one that was granted' }),
+    to: Type.String({ maxLength: 42, description: 'Recipient, as in the grant' }),
     amount: Type.Optional(
-      Nullable(Type.String({ maxLength: 78, description: 'Wei, decimal digits; null or omitted: all that is there' })),
+      Nullable(
+        Type.String({
+          maxLength: 78,
+          description: 'Amount in wei, decimal digits; null or omitted for the whole balance',
+        }),
+      ),
     ),
-    grant: Type.String({ maxLength: 100, description: 'What `chatelaine signer grant-withdrawal` printed' }),
+    grant: Type.String({ maxLength: 100, description: 'Grant that `chatelaine signer grant-withdrawal` printed' }),
   },
   {
     title: 'NewWithdrawal',
