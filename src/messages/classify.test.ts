@@ -371,6 +371,11 @@ const EXAMPLES: Example[] = [
     ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])], warnings: ['recipient'] },
   },
   {
+    what: '1inch, a quote',
+    typed: typed('OrderRFQ(uint256 info,address makerAsset,address takerAsset,address maker,address allowedSender,uint256 makingAmount,uint256 takingAmount)', { info: 1, makerAsset: DAI, takerAsset: USDC, maker: ALICE, allowedSender: ZERO, makingAmount: '100', takingAmount: '99' }, { verifyingContract: ROUTER }), // prettier-ignore
+    ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])] },
+  },
+  {
     what: '0x limit order',
     typed: typed('LimitOrder(address makerToken,address takerToken,uint128 makerAmount,uint128 takerAmount,uint128 takerTokenFeeAmount,address maker,address taker,address sender,address feeRecipient,bytes32 pool,uint64 expiry,uint256 salt)', { makerToken: DAI, takerToken: USDC, makerAmount: '100', takerAmount: '99', takerTokenFeeAmount: 0, maker: ALICE, taker: ZERO, sender: ZERO, feeRecipient: BOB, pool: WORD, expiry: SOON, salt: 1 }, { verifyingContract: ROUTER }), // prettier-ignore
     ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])] },
