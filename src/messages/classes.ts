@@ -29,7 +29,7 @@ export type TypedReading = {
   sentence: 'revoke' | null
 }
 
-type Found = Partial<Omit<TypedReading, 'class'>>
+type RowReading = Partial<Omit<TypedReading, 'class'>>
 type TypedRow = {
   class: MessageClass
   /** where such a message counts: at a contract, which may be any; at Permit2; anywhere, also without a contract */
@@ -37,18 +37,18 @@ type TypedRow = {
   /** encodeType of the primary type, or all of its variants */
   type: string | RegExp
   /** Returns null if this row does not apply. */
-  read: (message: StructValue, contract: Buffer, typed: TypedData) => Found | null
+  read: (message: StructValue, contract: Buffer, typed: TypedData) => RowReading | null
 }
 
 /**
- * Reads what typed data does. It is recognised by its encoded type and its contract, never by the type's name, which anybody can
+ * Reads what typed data does. It is recognised by its encoded type and its contract, never by the type's name, which anyone can
  * give to anything. What is in no row is `other`.
  */
 export function readClass(typed: TypedData): TypedReading {
   const contract = typed.domain.verifyingContract
   for (const row of ROWS.filter(({ type }) => isOf(type, typed.encodedType))) {
     if (row.at === 'permit2' ? contract?.equals(PERMIT2) !== true : row.at === 'contract' && contract === null) continue
-    const found = row.read(typed.message, contract ?? Buffer.alloc(20), typed)
+    const found = row.read(typed.message, contract ?? ZERO, typed)
     if (found !== null) return { ...NOTHING, ...found, class: row.class }
   }
   return { ...NOTHING, class: 'other' }
@@ -59,6 +59,7 @@ const NOTHING: Omit<TypedReading, 'class'> = { owners: [], grants: [], usableUnt
 const isOf = (type: string | RegExp, encoded: string): boolean =>
   typeof type === 'string' ? type === encoded : type.test(encoded)
 
+const ZERO = Buffer.alloc(20)
 const bytes = (struct: StructValue, name: string): Buffer => struct.get(name) as Buffer
 const number = (struct: StructValue, name: string): bigint => struct.get(name) as bigint
 const flag = (struct: StructValue, name: string): boolean => struct.get(name) as boolean
@@ -66,7 +67,7 @@ const struct = (of: StructValue, name: string): StructValue => of.get(name) as S
 const structs = (of: StructValue, name: string): StructValue[] => of.get(name) as StructValue[]
 const owner = (of: StructValue, name: string): TypedReading['owners'] => [{ path: [name], address: bytes(of, name) }]
 
-/** Members that only one party of a standard has, so that the rows below show what differs. */
+/** Parts of types that several rows have. */
 const AUTHORIZATION = '(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)'
 const PERMITTED = 'TokenPermissions(address token,uint256 amount)'
 const DETAILS = 'PermitDetails(address token,uint160 amount,uint48 expiration,uint48 nonce)'
@@ -262,6 +263,12 @@ const ROWS: readonly TypedRow[] = [
     type: 'Order(uint256 salt,address maker,address receiver,address makerAsset,address takerAsset,uint256 makingAmount,uint256 takingAmount,uint256 makerTraits)',
     read: oneInch,
   },
+  {
+    class: 'order',
+    at: 'contract',
+    type: 'OrderRFQ(uint256 info,address makerAsset,address takerAsset,address maker,address allowedSender,uint256 makingAmount,uint256 takingAmount)',
+    read: oneInch,
+  },
   // 0x 4
   {
     class: 'order',
@@ -333,7 +340,7 @@ function rowOf(name: 'vote' | 'power', type: string, own?: string): TypedRow {
   }
 }
 
-function authorization(message: StructValue, token: Buffer): Found {
+function authorization(message: StructValue, token: Buffer): RowReading {
   return {
     owners: owner(message, 'from'),
     grants: [pays(token, bytes(message, 'to'), number(message, 'value'))],
@@ -342,7 +349,7 @@ function authorization(message: StructValue, token: Buffer): Found {
 }
 
 /** Reads allowances of Permit2. One that expires at 0 ends in the block in which it starts. */
-function permits(message: StructValue, details: readonly StructValue[]): Found {
+function permits(message: StructValue, details: readonly StructValue[]): RowReading {
   const deadline = number(message, 'sigDeadline')
   const grants = details.map((one) => {
     const until = number(one, 'expiration') === 0n ? deadline : number(one, 'expiration')
@@ -352,7 +359,7 @@ function permits(message: StructValue, details: readonly StructValue[]): Found {
 }
 
 /** Reads what a spender may take once, by Permit2. */
-function transferFrom(message: StructValue): Found {
+function transferFrom(message: StructValue): RowReading {
   const permitted = message.get('permitted')!
   const until = number(message, 'deadline')
   const grants = (Array.isArray(permitted) ? (permitted as StructValue[]) : [permitted as StructValue]).map((one) =>
@@ -363,11 +370,11 @@ function transferFrom(message: StructValue): Found {
 
 /** Returns who receives what an order buys. The zero address stands for the account. */
 function receiver(message: StructValue): TypedReading['buyers'] {
-  const address = bytes(message, 'receiver')
-  return address.equals(Buffer.alloc(20)) ? [] : [[address]]
+  const address = message.has('receiver') ? bytes(message, 'receiver') : ZERO
+  return address.equals(ZERO) ? [] : [[address]]
 }
 
-function oneInch(message: StructValue, contract: Buffer): Found {
+function oneInch(message: StructValue, contract: Buffer): RowReading {
   return {
     owners: owner(message, 'maker'),
     grants: [allows(bytes(message, 'makerAsset'), contract, number(message, 'makingAmount'))],
@@ -375,7 +382,7 @@ function oneInch(message: StructValue, contract: Buffer): Found {
   }
 }
 
-function zeroEx(message: StructValue, contract: Buffer): Found {
+function zeroEx(message: StructValue, contract: Buffer): RowReading {
   const until = message.has('expiry') ? number(message, 'expiry') : number(message, 'expiryAndNonce') >> 192n
   return {
     owners: owner(message, 'maker'),
@@ -392,7 +399,7 @@ function leavesOf(tree: TypedValue, path: readonly (string | number)[]): OrderLe
 }
 
 /** Reads orders of Seaport: each item that is offered can leave, for what is asked in return. */
-function seaport(leaves: readonly OrderLeaf[], contract: Buffer): Found {
+function seaport(leaves: readonly OrderLeaf[], contract: Buffer): RowReading {
   return {
     owners: leaves.map(({ path, order }) => ({ path: [...path, 'offerer'], address: bytes(order, 'offerer') })),
     grants: leaves.flatMap(({ order }) =>

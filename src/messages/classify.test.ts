@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { encodeFunctionData, getAddress, maxUint160, maxUint256, parseAbi } from 'viem'
+import { randomOf } from '../../test/random.ts'
 import { keccak } from '../keccak.ts'
 import { operationDigest } from '../gas/operation.ts'
 import { GAS_PAIRS } from '../gas/addresses.ts'
@@ -371,6 +372,11 @@ const EXAMPLES: Example[] = [
     ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])], warnings: ['recipient'] },
   },
   {
+    what: '1inch, a quote',
+    typed: typed('OrderRFQ(uint256 info,address makerAsset,address takerAsset,address maker,address allowedSender,uint256 makingAmount,uint256 takingAmount)', { info: 1, makerAsset: DAI, takerAsset: USDC, maker: ALICE, allowedSender: ZERO, makingAmount: '100', takingAmount: '99' }, { verifyingContract: ROUTER }), // prettier-ignore
+    ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])] },
+  },
+  {
     what: '0x limit order',
     typed: typed('LimitOrder(address makerToken,address takerToken,uint128 makerAmount,uint128 takerAmount,uint128 takerTokenFeeAmount,address maker,address taker,address sender,address feeRecipient,bytes32 pool,uint64 expiry,uint256 salt)', { makerToken: DAI, takerToken: USDC, makerAmount: '100', takerAmount: '99', takerTokenFeeAmount: 0, maker: ALICE, taker: ZERO, sender: ZERO, feeRecipient: BOB, pool: WORD, expiry: SOON, salt: 1 }, { verifyingContract: ROUTER }), // prettier-ignore
     ...{ class: 'order', needs: 'approval', calls: [call(DAI, 'approve', [ROUTER, 100n])] },
@@ -494,6 +500,11 @@ suite('the table of classes', () => {
       if (contract === PERMIT2)
         assert.equal(classOf({ ...source, domain: { ...domain, verifyingContract: BOB } }).class, 'other', what)
     }
+  })
+
+  test('a vote of Snapshot counts in the domain of Snapshot only', () => {
+    const source = EXAMPLES.find(({ what }) => what === 'a vote in Snapshot')!.typed
+    assert.equal(classOf({ ...source, domain: { name: 'snapshot2', version: '0.1.4' } }).class, 'other')
   })
 
   test('what names its owner is signed by that owner only', () => {
@@ -629,4 +640,31 @@ test('a permit inside another message is no permit, and needs a user', () => {
 test('an empty batch of allowances allows nothing', () => {
   const source = typed(`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }, AT_PERMIT2) // prettier-ignore
   assert.deepEqual([classOf(source).calls, classOf(source).needs], [[], 'token'])
+})
+
+test('whatever is changed in a message, it is classified or refused with its place, and what is stored is the same message', () => {
+  const whole = randomOf(7)
+  const values = [null, '', 0, -1, '0x', [], {}, true, 'uint256', '[]', ALICE, WORD, 2 ** 60, 'Permit', '__proto__']
+  const counts = { refused: 0, classified: 0 }
+  for (let round = 0; round < 3_000; round++) {
+    let text = JSON.stringify(EXAMPLES[whole(EXAMPLES.length)]!.typed)
+    for (let change = whole(3); change >= 0; change--) {
+      const parts = text.split(/(?<=[:,[{}\]])/)
+      const at = whole(parts.length)
+      if (whole(2) === 0) parts.splice(at, 1, parts[whole(parts.length)]!)
+      else parts[at] = parts[at]!.replace(/"[^"]*"|\d+/, () => JSON.stringify(values[whole(values.length)]))
+      text = parts.join('')
+    }
+    try {
+      const message = read(text)
+      const found = classify(message, facts)
+      assert.deepEqual(digestOf(read(messageText(message).content)), digestOf(message))
+      if (found.needs === 'token') assert.ok(found.class === 'payment' || found.class === 'allowance', text)
+      counts.classified++
+    } catch (error) {
+      assert.ok(error instanceof MessageInvalid, `${text}: ${String(error)}`)
+      counts.refused++
+    }
+  }
+  assert.ok(counts.refused > 500 && counts.classified > 100, JSON.stringify(counts))
 })
