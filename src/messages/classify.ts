@@ -26,11 +26,11 @@ export type Classified = {
   /** whether it moves tokens, or may */
   moves: boolean
   calls: EquivalentCall[]
-  summary: MessageSummary
+  summary: Summary
 }
 
 /** What the approval page says; addresses with their checksums, amounts in the smallest unit. */
-export type MessageSummary = {
+export type Summary = {
   sentence:
     | 'login'
     | 'text'
@@ -46,7 +46,8 @@ export type MessageSummary = {
   moves: {
     kind: 'pays' | 'allows'
     token: string | null
-    amount: string | 'unlimited' | 'all'
+    /** decimal digits in the smallest unit, `unlimited`, or `all`: everything, now and later */
+    amount: string
     /** id of the one collectible */
     item: string | null
     to: string
@@ -97,7 +98,7 @@ const never = (classified: Classified, problem: string): Classified => ({ ...cla
 
 const plain = (
   name: 'login' | 'text' | 'opaque',
-  warnings: MessageSummary['warnings'],
+  warnings: Summary['warnings'],
   domain: string | null = null,
 ): Classified => ({
   ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
@@ -186,7 +187,7 @@ function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
   })
 }
 
-function sentenceOf(reading: TypedReading): MessageSummary['sentence'] {
+function sentenceOf(reading: TypedReading): Summary['sentence'] {
   if (reading.class === 'payment') return 'pay'
   if (reading.class !== 'allowance') return reading.sentence ?? reading.class
   if (isRevocation(reading)) return 'revoke'
