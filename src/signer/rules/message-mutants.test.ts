@@ -10,7 +10,7 @@ const MUTANTS: SourceMutant[] = [
   ['what nothing allows is allowed', 'rules/message-rules.ts', "needs !== 'never'", "needs !== 'token'", 'rules/approval', 'nothing but a message'], // prettier-ignore
   ['an operation of another account is a message', 'rules/message-rules.ts', 'own.equals(separator)', 'own.equals(from)', 'rules/approval', 'nothing but a message'], // prettier-ignore
   ['a dispatcher is a contract like any', 'rules/message-rules.ts', ' || OWN_CODE.some((code) => code.equals(verifyingContract))', '', 'rules/approval', 'nothing but a message'], // prettier-ignore
-  ['a request names a digest', 'verbs/message-request.ts', "  'requestHash',\n", "  'requestHash',\n  'hash',\n", 'rules/approval', 'nothing but a message'], // prettier-ignore
+  ['a request names a digest', 'verbs/message-request.ts', "'requestHash', ...CONTENTS", "'requestHash', 'hash', ...CONTENTS", 'rules/approval', 'nothing but a message'], // prettier-ignore
   ['of two contents one is signed', 'verbs/message-request.ts', ' || others.length > 0', '', 'rules/approval', 'nothing but a message'], // prettier-ignore
   ['hosts of any form are hosts', 'tokens/tokens.ts', 'Array.isArray(domains) && ', '', 'rules/approval', 'nothing but a message'], // prettier-ignore
 
