@@ -501,6 +501,11 @@ suite('the table of classes', () => {
     }
   })
 
+  test('a vote of Snapshot counts in the domain of Snapshot only', () => {
+    const source = EXAMPLES.find(({ what }) => what === 'a vote in Snapshot')!.typed
+    assert.equal(classOf({ ...source, domain: { name: 'snapshot2', version: '0.1.4' } }).class, 'other')
+  })
+
   test('what names its owner is signed by that owner only', () => {
     const owners = ['from', 'owner', 'holder', 'authorizer', 'maker', 'offerer', 'voter']
     let count = 0

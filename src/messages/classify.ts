@@ -5,8 +5,7 @@ import { isUnlimited, type Grant } from './grants.ts'
 import { typedDataInvalid } from './invalid.ts'
 import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
 import type { MessageFacts } from './message-facts.ts'
-import type { Message } from './message.ts'
-import { isDigestText, isPrintable, printableOf } from './text.ts'
+import { textOf, type Message } from './message.ts'
 import type { TypedData } from './typed-data.ts'
 
 export type { MessageClass } from './classes.ts'
@@ -80,10 +79,8 @@ const MAX_SECONDS = 86_400
  */
 export function classify(message: Message, facts: MessageFacts): Classified {
   if (message.kind === 'typedData') return classifyTyped(message.typed, facts)
-  const text = message.kind === 'text' ? message.text : printableOf(message.bytes)
-  // A hash can be searched for until its 32 bytes are characters.
-  const isHash = message.kind === 'bytes' && message.bytes.length === 32
-  if (text === null || isHash || isDigestText(text) || !isPrintable(text)) return plain('opaque', ['unknown'])
+  const text = textOf(message)
+  if (text === null) return plain('opaque', ['unknown'])
   if (!looksLikeLogin(text)) return plain('text', [])
   const login = readLogin(text)
   if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')

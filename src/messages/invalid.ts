@@ -1,4 +1,4 @@
-/** A message that cannot be signed by anybody, and where the problem is. */
+/** A message that cannot be signed, and where the problem is. */
 export class MessageInvalid extends Error {
   readonly code: 'invalid_message' | 'invalid_typed_data'
   /** JSON pointer (RFC 6901) below the field of the request; empty for all of it */

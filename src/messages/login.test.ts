@@ -84,6 +84,7 @@ test('a login for another domain is phishing, and never signed', () => {
     { domain: 'evil.example' },
     { domain: 'evil.example', uri: 'https://evil.example/' },
     { uri: 'https://evil.example/login' },
+    { uri: 'https://evil-app.example/login' },
     { domain: 'app.example.evil.example' },
     { domain: 'evil-app.example' },
     { domain: 'sub.app.example', uri: 'https://sub.app.example/' },

@@ -37,6 +37,7 @@ test('what a signature pays or allows is the same token, amount and recipient as
     assert.deepEqual([paid, token, recipients], [['TRANSFER'], { address: TOKEN.toString('hex'), amount }, [BOB.toString('hex')]]) // prettier-ignore
   }
   assertSame(grants.allowsItem(TOKEN, BOB, 42n), ['APPROVE'], 42n, 'one collectible')
+  assert.deepEqual(effectOf(grants.allowsItem(TOKEN, BOB, 0n)).classes, ['APPROVE', 'APPROVE_ALL'], 'number 0')
   for (const all of [grants.allowsAll, grants.allowsMarket]) {
     assertSame(all(TOKEN, BOB, true), ['APPROVE', 'APPROVE_ALL'], ALL_TOKENS, 'everything')
     assertSame(all(TOKEN, BOB, false), ['REVOKE'], null, 'nothing any more')
