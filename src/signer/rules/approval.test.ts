@@ -105,6 +105,13 @@ test('an approval is of one user, application, network, account, intent and cont
   const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>
   assert.equal(evidence.approval_jti, jti)
   assert.match(evidence.approval_sha256!, /^[\w-]{43}$/)
+  // The user sees the message in the list of the account; a server that replays the ledger needs none of it.
+  const [listed] = (await signer.signatures({ userId: ALICE })).signatures
+  const { signature } = signed
+  assert.deepEqual(listed!.message, { kind: 'text', content: 'Hello', class: 'text', signature })
+  assert.deepEqual([listed!.kind, listed!.nonce, listed!.hash, listed!.clientId], ['message', null, message, 'shop'])
+  const { isEnd, signatures, operations, authorizations } = await signer.recallSince({ after: 0 })
+  assert.deepEqual([isEnd, signatures, operations, authorizations], [true, [], [], []])
   // The record has spent it: only the same bytes come back, with it or without.
   assert.deepEqual(await signer.signMessage(request()), { ...signed, stored: true })
   assert.deepEqual(await signer.signMessage(request({ approval })), { ...signed, stored: true })

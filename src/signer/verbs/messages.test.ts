@@ -187,6 +187,9 @@ test('every digest is the one that viem computes, and every signature is of the 
     const { hash, signature } = await signer.signMessage({ ...askFor(name, content), approval }, BY)
     assert.equal(hash, hashOf(content), name)
     assert.equal((await recoverAddress({ hash, signature })).toLowerCase(), address)
+    // RFC 6979: the same digest has the same signature under any intent.
+    const again = { ...askFor(`${name}_again`, content), approval: await approve(`${name}_again`, content) }
+    assert.equal((await signer.signMessage(again, BY)).signature, signature)
   }
 })
 
