@@ -235,3 +235,24 @@ test('a transaction and an operation with the same calls need the same approval,
   assert.equal(records(), 5)
   assert.deepEqual(problems(), [])
 })
+
+test('killed at any step of the commit, a message has one signature, one record and one use of its approval', async (t) => {
+  const { place, signer, again, request, claims, records, problems } = await world(t)
+  await signer.end('SIGTERM')
+  const points = ['signer.before-commit', 'signer.after-commit', 'signer.after-witness'] as const
+  for (const [index, point] of points.entries()) {
+    const doomed = await again({ CRASH_AT: point })
+    const asked = request({ intentId: point })
+    const { hash: message } = await doomed.checkMessage(asked)
+    const approved = { ...asked, approval: await place.approval(ALICE, claims({ message }, { intent: point })) }
+    await assert.rejects(doomed.signMessage(approved), refusal('signer_unavailable'))
+    assert.equal(await doomed.ended, 'SIGKILL')
+    const next = await again()
+    const first = await next.signMessage(approved)
+    assert.equal(first.stored, point !== 'signer.before-commit')
+    assert.deepEqual(await next.signMessage(asked), { ...first, stored: true })
+    assert.equal(records(), index + 1)
+    await next.end('SIGTERM')
+  }
+  assert.deepEqual(problems(), [])
+})
