@@ -2,8 +2,6 @@ import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../../http/openapi-headers.ts'
 import { Address, answers, BigNumber, Hash, Nullable } from '../../http/wire.ts'
 import type { Hex } from '../../ids.ts'
-import type { MessageClass } from '../../messages/classify.ts'
-import type { Message } from '../../messages/message.ts'
 
 const digest = (description: string) => Type.String({ pattern: '^[0-9a-f]{64}$', description })
 
@@ -63,8 +61,8 @@ const Signature = Type.Object(
     message: Type.Optional(
       Type.Object(
         {
-          kind: Type.Unsafe<Message['kind']>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
-          class: Type.Unsafe<MessageClass>(Type.String({ description: 'What a signature of it can do, as in `POST /v1/signatures/message`' })), // prettier-ignore
+          kind: Type.Unsafe<'text' | 'bytes' | 'typedData'>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
+          class: Type.String({ description: 'What a signature of it can do, as in `POST /v1/signatures/message`' }), // prettier-ignore
           content: Nullable(
             Type.String({ description: 'The text, 0x-hex of bytes, or JSON text of typed data; null if another application requested it' }), // prettier-ignore
           ),
