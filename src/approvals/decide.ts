@@ -2,14 +2,14 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
+import type { ApprovalState } from './wire.ts'
 
-type Clocked = Pick<App, 'db' | 'clock'>
+export type Clocked = Pick<App, 'db' | 'clock'>
 
-/** `expired`: nobody decided in time. `used`: approved, and the signature or write exists. */
-export type ApprovalState = 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
+export type { ApprovalState } from './wire.ts'
 
 /** A question to a user, with everything that its page shows and that an approval token covers. */
-export type Approval = {
+export type ApprovalQuestion = {
   id: string
   /** id of the signature or transaction that the request would make */
   intentId: string
@@ -28,7 +28,7 @@ export type Approval = {
 }
 
 /** Returns a question; null if there is none with this id. The caller checks whose it is. */
-export async function readApproval(app: Clocked, id: string): Promise<Approval | null> {
+export async function readApproval(app: Clocked, id: string): Promise<ApprovalQuestion | null> {
   const row = await questions(app.db).where('approval.id', '=', id).executeTakeFirst()
   return row === undefined ? null : toApproval(app, row)
 }
@@ -39,7 +39,7 @@ const LISTED = 50
 /**
  * Returns the questions to a user, newest first: all that wait, and the last 50. Uses the index (account, time).
  */
-export async function listApprovals(app: Clocked, accountId: string): Promise<Approval[]> {
+export async function listApprovals(app: Clocked, accountId: string): Promise<ApprovalQuestion[]> {
   const ofAccount = questions(app.db).where('approval.account_id', '=', accountId)
   const [waiting, last] = await Promise.all([
     ofAccount
@@ -53,7 +53,7 @@ export async function listApprovals(app: Clocked, accountId: string): Promise<Ap
 }
 
 /** A decision, with the token that an approval gives the signer. */
-export type Decision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
+export type UserDecision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
 
 /**
  * Stores the decision of a user. One statement, so a question is decided once.
@@ -61,7 +61,7 @@ export type Decision = { decision: 'approved'; token: string } | { decision: 'de
  */
 export async function decide(
   { db, clock }: Clocked,
-  { id, accountId, decision, token }: { id: string; accountId: string } & Decision,
+  { id, accountId, decision, token }: { id: string; accountId: string } & UserDecision,
 ): Promise<boolean> {
   const now = new Date(clock.wall())
   const { numUpdatedRows } = await db
@@ -86,9 +86,9 @@ const questions = (db: Db) =>
     .select(['id', 'intent_id', 'account_id', 'client_id', 'chain_id', 'content', 'rule', 'asked_from', 'state'])
     .select(['created_at', 'expires_at', 'decided_at', IS_USED.as('is_used')])
 
-type Row = Awaited<ReturnType<ReturnType<typeof questions>['execute']>>[number]
+type ApprovalRow = Awaited<ReturnType<ReturnType<typeof questions>['execute']>>[number]
 
-const toApproval = ({ clock }: Pick<App, 'clock'>, row: Row): Approval => ({
+const toApproval = ({ clock }: Pick<App, 'clock'>, row: ApprovalRow): ApprovalQuestion => ({
   id: row.id,
   intentId: row.intent_id,
   accountId: row.account_id,
@@ -103,7 +103,7 @@ const toApproval = ({ clock }: Pick<App, 'clock'>, row: Row): Approval => ({
   decidedAt: row.decided_at,
 })
 
-function stateOf({ state, is_used: isUsed, expires_at: expiresAt }: Row, now: number): ApprovalState {
+function stateOf({ state, is_used: isUsed, expires_at: expiresAt }: ApprovalRow, now: number): ApprovalState {
   if (state === 'waiting') return expiresAt.getTime() > now ? 'waiting' : 'expired'
   return state === 'approved' && isUsed ? 'used' : state
 }

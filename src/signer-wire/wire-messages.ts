@@ -1,6 +1,6 @@
 import type { MessageClass } from '../messages/classify.ts'
 import type { Hex } from '../ids.ts'
-import type { LimitLeft } from './wire.ts'
+import type { LimitLeft } from './wire-limits.ts'
 
 /** A message to sign, exactly one of the three forms: text, bytes in 0x-hex, or EIP-712 typed data as JSON text. */
 export type MessageContent = { text: string } | { hex: Hex } | { typedData: string }
