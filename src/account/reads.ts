@@ -1,6 +1,6 @@
 /**
  * account: the slices behind the account page.
- * Owns: nothing but the mapping, from balances, history, transactions and transfers to what `oauth/account/slices.ts`
+ * Owns: nothing but the mapping, from balances, history, signatures, transactions and transfers to what `oauth/account/slices.ts`
  *   asks for.
  * Does not own: the pages (`oauth/account/`), or any data.
  */
@@ -16,6 +16,7 @@ import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
+import { listSignaturesOfAccount } from '../signatures/list.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
@@ -69,6 +70,15 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
       readNativeTransfers(app, callerOf(owner, chainId), chainAt(chainId), page),
     readNativeEntries: (owner, chainId, page) =>
       readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
+    readMessages: async ({ accountId }, chainId, page) => {
+      const { entries, nextCursor } = await listSignaturesOfAccount(app, { accountId, chainId }, page)
+      return {
+        nextCursor,
+        entries: entries.map(({ id, clientId, kind, content, hash, signature, createdAt }) => ({
+          ...{ id, clientId, kind, content, hash, signature, createdAt },
+        })),
+      }
+    },
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }

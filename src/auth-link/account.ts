@@ -16,6 +16,7 @@ const READS = [
   'readNativeTransfers',
   'readNativeEntries',
   'readSent',
+  'readMessages',
   'readSignatures',
   'look',
 ] as const
@@ -108,6 +109,7 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readNativeTransfers: verb('readNativeTransfers'),
     readNativeEntries: verb('readNativeEntries'),
     readSent: verb('readSent'),
+    readMessages: verb('readMessages'),
     // A token is for one network, but signatures are listed for all.
     readSignatures: async (owner, page) =>
       (await ask('readSignatures', owner, app.networks.keys().next().value ?? 0, page)) as never,

@@ -82,6 +82,7 @@ const nothing: AccountSlices = {
   readNativeTransfers: async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }),
   readNativeEntries: async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }),
   readSent: async () => ({ entries: [], nextCursor: null }),
+  readMessages: async () => ({ entries: [], nextCursor: null }),
   readSignatures: async () => ({ entries: [], nextCursor: null }),
   sending: null,
 }
