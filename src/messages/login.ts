@@ -34,8 +34,9 @@ const LOGIN = new RegExp(
   'u',
 )
 
-/** Tells whether a text asks to be taken for a login, in any case and spacing. */
-export const looksLikeLogin = (text: string): boolean => /wants you to sign in with your/i.test(text.replaceAll(/[\s\p{Cf}]+/gu, ' ')) // prettier-ignore
+/** Tells whether a text asks to be taken for a login, in any case, with any white space and invisible characters. */
+export const looksLikeLogin = (text: string): boolean =>
+  /wants you to sign in with your/i.test(text.replaceAll(/\p{Cf}/gu, '').replaceAll(/\s+/g, ' '))
 
 /** Parses a login text. Returns null if it is none. */
 export function readLogin(text: string): LoginText | null {
