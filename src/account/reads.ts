@@ -16,6 +16,7 @@ import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
+import { visible } from '../messages/text.ts'
 import { listSignaturesOfAccount } from '../signatures/list.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
@@ -97,9 +98,9 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 }
 
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
-  const { seq, signedAt, chainId, kind, calls, delegate, nonce, hash, proof } = one
-  // The hash of an operation or authorization is of the signed data, not of a transaction.
-  const isTransaction = kind !== 'operation' && kind !== 'authorization'
+  const { seq, signedAt, chainId, kind, calls, delegate, message, nonce, hash, proof } = one
+  // The hash of anything without a nonce, and of an authorization, is of the signed data, not of a transaction.
+  const isTransaction = nonce !== null && kind !== 'authorization'
   return {
     record: seq,
     signedAt,
@@ -114,8 +115,24 @@ function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignat
       called: called ?? selector,
     })),
     delegate: delegate === null ? null : checksumAddress(delegate),
+    message:
+      message === null
+        ? null
+        : { class: message.class, text: message.kind === 'text' ? shortened(message.content) : null },
     explorerUrl: isTransaction ? (chain?.explorer.tx(hash) ?? null) : null,
   }
+}
+
+/** Characters of a signed text on the page. */
+const MAX_SHOWN = 80
+
+/** Returns the start of a text on one line, with invisible characters as their code points. */
+function shortened(text: string): string {
+  const [start, line] = [
+    [...text].slice(0, MAX_SHOWN).join(''),
+    (part: string) => visible(part.replaceAll(/\s+/g, ' ')),
+  ]
+  return start.length < text.length ? `${line(start)}…` : line(start)
 }
 
 /** Returns a transaction as the page shows it. */

@@ -94,7 +94,7 @@ const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
-const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
+const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, message: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
 
 const asked = {
   ...{ uid: 'u', csrf: 'c', application: 'Shop', logoUri: null, network: 'sepolia', isTest: false, username: 'Nell' },
@@ -116,7 +116,7 @@ const pages: Record<string, () => string> = {
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
       .map((coverage) => coverageHtml(texts, coverage))
       .join(''),
-  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
+  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization', 'message'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, message: kind === 'message' ? { class: called === null ? 'allowance' : 'text', text: called } : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
   'no signatures': () => signaturesBody(texts, { rows: [], nextCursor: null, isFirst: true }),
   shell: () =>
     page(

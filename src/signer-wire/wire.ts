@@ -413,12 +413,14 @@ export type ListedSignature = Pick<
   Recalled,
   'seq' | 'signedAt' | 'raw' | 'hash' | 'chainId' | 'intentId' | 'clientId'
 > & {
-  kind: Recalled['kind'] | 'operation' | 'authorization'
-  /** null for an operation, which has none */
+  kind: Recalled['kind'] | 'operation' | 'authorization' | 'message'
+  /** null for an operation or a message, which have none */
   nonce: number | null
   /** for an operation, its calls, executed in this order or not at all; for an authorization, the code that it authorizes */
   calls?: operations.OperationCallText[]
   delegate?: Hex
+  /** for a message, its content and its class */
+  message?: messages.ListedMessage
   /** SHA-256 of the record's `evidence`; null if it has none */
   evidenceHash: string | null
   record: string

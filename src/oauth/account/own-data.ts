@@ -61,17 +61,17 @@ export function ownDataFile(
   })
 }
 
-type Approvals = {
+type ApprovalReads = {
   readApprovals: (owner: { accountId: string }, chainId: number, page: PageOfList) => Promise<Listed<ApprovalQuestion>>
 }
 
-const approvals = (app: App): Approvals => ({
+const approvals = (app: App): ApprovalReads => ({
   readApprovals: ({ accountId }, chainId, page) => listAllApprovals(app, { accountId, chainId }, page),
 })
 
 /** Yields the file in pieces. Lists are read page by page while it is written. */
 export async function* ownDataText(
-  slices: AccountSlices & Approvals,
+  slices: AccountSlices & ApprovalReads,
   user: ProvenUser,
   person: object,
   networks: { chainId: number; network: string }[],

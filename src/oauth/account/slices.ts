@@ -1,5 +1,6 @@
 import type { Amount } from '../../http/amount.ts'
 import type { Hex, UserId } from '../../ids.ts'
+import type { MessageClass } from '../../messages/classify.ts'
 import type { Texts } from '../../texts/en.ts'
 
 /** Data and actions of other slices for an account. They are passed in, because this slice may not import them. */
@@ -143,11 +144,13 @@ export type ShownSignature = {
   record: number
   signedAt: Date
   chainId: number
-  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization'
-  /** one call; several of an operation, which are executed together; none of an authorization */
+  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'
+  /** one call; several of an operation, which are executed together; none of an authorization or a message */
   calls: ShownCall[]
   /** code that may act for the account because of this signature */
   delegate: string | null
+  /** class of a message, and its text, shortened; null for other bytes and typed data */
+  message: { class: MessageClass; text: string | null } | null
   /** null if it has no nonce */
   nonce: number | null
   hash: Hex
