@@ -1,7 +1,7 @@
 /**
  * account: data for the account page, from other slices.
- * Owns: nothing but the mapping, from balances, history, transactions and transfers to what `oauth/account/slices.ts`
- *   asks for.
+ * Owns: nothing but the mapping, from balances, history, signatures, transactions and transfers to what
+ *   `oauth/account/slices.ts` asks for.
  * Does not own: the pages (`oauth/account/`), or any data.
  */
 
@@ -17,6 +17,7 @@ import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
 import { visible } from '../messages/text.ts'
+import { listSignaturesOfAccount } from '../signatures/list.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readKnown } from './known.ts'
@@ -72,6 +73,15 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     readNativeEntries: (owner, chainId, page) =>
       readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
     readKnown: (owner, chainId, of) => readKnown(app, owner, app.chains.get(chainId), of),
+    readMessages: async ({ accountId }, chainId, page) => {
+      const { entries, nextCursor } = await listSignaturesOfAccount(app, { accountId, chainId }, page)
+      return {
+        nextCursor,
+        entries: entries.map(({ id, clientId, kind, content, hash, signature, createdAt }) => ({
+          ...{ id, clientId, kind, content, hash, signature, createdAt },
+        })),
+      }
+    },
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }

@@ -57,6 +57,20 @@ test('a login of the application’s own domain is signed with the token alone',
   }
 })
 
+test('an application that registered a loopback host without a port may use any port there, and no other host', () => {
+  const ownOf = (domain: string, uri: string, domains: string[]) => classOf(login({ domain, uri }), { domains }).needs
+  assert.equal(ownOf('localhost:5173', 'http://localhost:5173/', ['localhost']), 'token')
+  assert.equal(ownOf('127.0.0.1:3000', 'http://127.0.0.1:3000/', ['127.0.0.1']), 'token')
+  for (const [domain, uri, registered] of [
+    ['localhost:5173', 'http://evil.example/', 'localhost'],
+    ['localhost:5173', 'http://localhost:5173/', 'localhost:3000'],
+    ['localhost:5173', 'http://localhost:5173/', '127.0.0.1'],
+    ['app.example:8443', 'https://app.example:8443/', 'app.example'],
+    ['localhost.evil.example:1', 'http://localhost.evil.example:1/', 'localhost'],
+  ] as const)
+    assert.equal(ownOf(domain, uri, [registered]), 'never', `${domain} ${uri}`)
+})
+
 test('a login is parsed as viem parses it', () => {
   const text = login({
     ...{ scheme: 'https', statement: 'Welcome.', expirationTime: minutes(9), notBefore: minutes(-9) },

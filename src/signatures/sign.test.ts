@@ -323,6 +323,7 @@ test('what may not be signed is refused with the place of the fault, and nothing
     [MESSAGE, { message: 7 }, 400, 'invalid_request', '/message'],
     [MESSAGE, { message: 'a', more: 1 }, 400, 'unknown_parameter', '/more'],
     [MESSAGE, { typedData: good }, 400, 'unknown_parameter', '/typedData'],
+    [MESSAGE, '{"message":"a","message":"b"}', 400, 'invalid_json', undefined],
     [MESSAGE, '{"message":', 400, 'invalid_json', undefined],
     [MESSAGE, { message: 'a'.repeat(33_000) }, 422, 'invalid_message', '/message'],
     [MESSAGE, { message: '\ud800' }, 422, 'invalid_message', '/message'],
@@ -365,6 +366,39 @@ test('each permission is needed: messages:sign, and contracts:write for what mov
   for (const [scope, path, given, code] of cases)
     assert.equal((await post(path, given, { as: await scoped(scope) })).body.code, code, `${scope} ${path}`)
   assert.equal((await post(MESSAGE, { message: 'a' }, { as: { token: 'x' } })).status, 401)
+  // A permission that the operator removed ends within seconds, whatever the token says.
+  const moves = { typedData: permit(alice) }
+  const permissions = ['wallet:read', 'contracts:read', 'messages:sign']
+  await world.db.updateTable('applications').set({ permissions: JSON.stringify(permissions) }).where('client_id', '=', 'demo').execute() // prettier-ignore
+  await world.clock.advance(6_000)
+  const removed = await post(TYPED_DATA, moves)
+  permissions.push('contracts:write')
+  await world.db.updateTable('applications').set({ permissions: JSON.stringify(permissions) }).where('client_id', '=', 'demo').execute() // prettier-ignore
+  await world.clock.advance(6_000)
+  assert.equal(removed.body.code, 'insufficient_scope')
+  assert.equal((await post(TYPED_DATA, moves)).status, 200)
+})
+
+test('a signature takes one write of the quota; its repeats and questions to the user take none', async () => {
+  const dora = await world.writer('dora')
+  const quotas = JSON.stringify([{ counts: 'writes', limit: 2, per: 'day' }])
+  await world.db.updateTable('applications').set({ quotas }).where('client_id', '=', 'demo').execute()
+  await world.clock.advance(6_000)
+  try {
+    const sign = async (key: string) => {
+      const { status, body } = await post(MESSAGE, { message: login(dora, { nonce: `${key}00000000`, issuedAt: FIXED }) }, { as: dora, key }) // prettier-ignore
+      return status === 200 ? 200 : (body.code as string)
+    }
+    const FIXED = new Date()
+    const found = [await sign('one'), await sign('one')]
+    for (let times = 0; times < 3; times++)
+      found.push((await post(MESSAGE, { message: 'ask me' }, { as: dora, key: 'asks' })).body.code)
+    found.push(await sign('two'), await sign('two'), await sign('three'), await sign('one'))
+    assert.deepEqual(found, [200, 200, ...Array.from({ length: 3 }, () => 'approval_required'), 200, 200, 'quota_exhausted', 200]) // prettier-ignore
+  } finally {
+    await world.db.updateTable('applications').set({ quotas: '[]' }).where('client_id', '=', 'demo').execute()
+    await world.clock.advance(6_000)
+  }
 })
 
 test('a question that nobody answered, and an approval that nobody used in time, are asked again', async () => {

@@ -30,6 +30,8 @@ export type AccountSlices = {
   ): Promise<Listed<SentTransaction>>
   /** what is known of the addresses that an approval names; at most MAX_NAMED of each */
   readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
+  /** messages that the user signed, for all applications */
+  readMessages(owner: AccountOwner, chainId: number, page: PageAsked): Promise<Listed<OwnMessage>>
   /** from the signer's log, on every network */
   readSignatures(owner: AccountOwner, page: { cursor?: string | undefined }): Promise<Listed<ShownSignature>>
   /** null if there is no chain to send on */
@@ -125,6 +127,19 @@ export type SentTransaction = {
   fee: Amount | null
   explorerUrl: string
   sentAt: Date
+}
+
+/** A message that the user signed for an application. */
+type OwnMessage = {
+  id: string
+  clientId: string
+  kind: 'text' | 'bytes' | 'typedData'
+  /** text, 0x-hex, or typed data as JSON text */
+  content: string
+  hash: Hex
+  signature: Hex
+  /** ISO 8601 */
+  createdAt: string
 }
 
 /** The transfer that a transaction makes, if it makes one. */
