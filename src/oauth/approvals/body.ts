@@ -1,6 +1,5 @@
 import { html } from 'ghtml'
 import type { Approval, ApprovalState } from '../../approvals/decide.ts'
-import { checksumAddress } from '../../abi/address.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
@@ -51,7 +50,7 @@ export function approvalBody(words: Texts, shown: Shown): string {
       }
       <dl class="facts">
         !${movesHtml(words, names, described)}
-        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, checksumAddress(to))}`)).join('')}
+        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
         !${described.sentence === 'order' ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>

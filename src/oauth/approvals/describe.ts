@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { checksumAddress } from '../../abi/address.ts'
 import type { Approval } from '../../approvals/decide.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
@@ -22,7 +23,7 @@ export type Described = {
   sentence: MessageSummary['sentence'] | 'call' | 'several'
   moves: Move[]
   /** calls of functions that are not known */
-  calls: { to: Hex; selector: Hex }[]
+  calls: { to: string; selector: Hex }[]
   /** number of calls; 0 for a message */
   count: number
   /** host of a login */
@@ -74,7 +75,9 @@ function describeCalls(calls: { to: Hex; value: string; data: Hex }[], facts: Me
     readCall({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }, facts.address),
   )
   const moves = read.flatMap((one) => one.moves)
-  const unknown = read.flatMap(({ selector }, index) => (selector === null ? [] : [{ to: calls[index]!.to, selector }]))
+  const unknown = read.flatMap(({ selector }, index) =>
+    selector === null ? [] : [{ to: checksumAddress(calls[index]!.to), selector }],
+  )
   return {
     digest: digestFor(facts, { calls }),
     sentence: calls.length !== 1 ? 'several' : unknown.length > 0 ? 'call' : sentenceOf(moves[0]!),
