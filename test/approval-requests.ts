@@ -93,7 +93,7 @@ export function approvalRequests(of: { address: Hex; bob: Hex }, now: number): R
         PermitDetails: 'address token,uint160 amount,uint48 expiration,uint48 nonce',
       },
       {
-        details: { token: USDC, amount: '50000000', expiration: '1795824000', nonce: '0' },
+        details: { token: USDC, amount: '50000000', expiration: String(now + 2_592_000), nonce: '0' },
         spender: ROUTER,
         sigDeadline: String(now + 600),
       },

@@ -33,7 +33,7 @@ test('each kind of request is one sentence, with its warnings', () => {
   assert.deepEqual(table, [
     ['text', 'Sign this text', ''],
     ['payment', 'Pay 5 USDC to bob', ''],
-    ['allowance', '0x1f9840…01F984 may take 50 USDC from your account until 28 Nov 2026, 00:00 UTC', 'long'],
+    ['allowance', '0x1f9840…01F984 may take 50 USDC from your account until 27 Jun 2026, 20:26 UTC', 'long'],
     [
       'allowance without end',
       '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
