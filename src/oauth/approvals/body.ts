@@ -35,6 +35,8 @@ export function approvalBody(words: Texts, shown: Shown): string {
   const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
+  // Of data whose effect is not known, the data is all that there is to read.
+  const isOpen = described.moves.length + described.count === 0 && described.text === null
   const approve = html`<button class="button" data-waits="${String(WAITS_MS)}">${texts.approve}</button>`
   return html`
     <div class="card stack">
@@ -48,14 +50,16 @@ export function approvalBody(words: Texts, shown: Shown): string {
           : html`<h2>${texts.textIs}</h2>
               !${scrolling(texts.textIs, described.text)}`
       }
-      <dl class="facts">
+      <dl class="facts stacked">
         !${movesHtml(words, names, described)}
         !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
-        !${described.sentence === 'order' ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
+        !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
+        !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
       !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
-      <details>
+      !${described.moves.some(({ token }) => token !== null && names.token(token)?.isSpam === true) ? html`<p class="danger">${words.account.spamHint}</p>` : ''}
+      <details !${isOpen ? 'open' : ''}>
         <summary>${texts.raw}</summary>
         <div class="stack tight">
           !${scrolling(texts.raw, described.raw)}
@@ -223,6 +227,11 @@ export function inboxBody(words: Texts, listed: Listed[], now: number): string {
 const sentenceHtml = (words: Texts, sentence: Rich | null): string =>
   sentence === null ? html`${words.approvals.unreadable}` : rich(sentence)
 
+const plainOf = ({ approvals }: Texts, sentence: Rich | null): string =>
+  sentence === null
+    ? approvals.unreadable
+    : sentence.map((part) => (typeof part === 'string' ? part : part.strong)).join('')
+
 function waitingItem(words: Texts, { approval, asker, sentence, network }: Listed, now: number): string {
   const texts = words.approvals
   const minutes = Math.max(1, Math.ceil((approval.expiresAt.getTime() - now) / 60_000))
@@ -232,7 +241,12 @@ function waitingItem(words: Texts, { approval, asker, sentence, network }: Liste
         >${asker.name} · ${network} · ${texts.minutesLeft(minutes)}</small
       >
     </p>
-    <a class="button small" href="/account/approvals/${approval.id}">${texts.look}</a>
+    <a
+      class="button small"
+      href="/account/approvals/${approval.id}"
+      aria-label="${`${texts.look}: ${plainOf(words, sentence)}`}"
+      >${texts.look}</a
+    >
   </li>`
 }
 

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import { checksumAddress } from '../../abi/address.ts'
 import type { Approval } from '../../approvals/decide.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
+import { checksummed } from '../../messages/address.ts'
 import { classify, type MessageFacts, type MessageSummary } from '../../messages/classify.ts'
 import { digestOf, readMessage, type Message } from '../../messages/message.ts'
 import { visible } from '../../messages/text.ts'
@@ -24,6 +24,8 @@ export type Described = {
   moves: Move[]
   /** calls of functions that are not known */
   calls: { to: string; selector: Hex }[]
+  /** contract at which typed data counts that moves nothing; checksummed */
+  contract: string | null
   /** number of calls; 0 for a message */
   count: number
   /** host of a login */
@@ -54,17 +56,24 @@ export const shownMark = ({ id, intentId, clientId }: Approval, { digest }: Desc
 function describeMessage(stored: { kind: Message['kind']; content: string }, facts: MessageFacts): Described {
   const { kind, content } = stored
   const message = readMessage(kind === 'text' ? { text: content } : kind === 'bytes' ? { hex: content } : { typedData: content }) // prettier-ignore
-  const { class: named, summary, needs } = classify(message, facts)
+  const { class: named, summary, needs, verifyingContract } = classify(message, facts)
   return {
     digest: digestFor(facts, { message: toHex(digestOf(message)) }),
     ...summary,
     warnings: summary.warnings.filter((one) => one !== 'unknown' || summary.sentence !== 'revoke'),
     calls: [],
+    contract: verifyingContract === null || summary.moves.length > 0 ? null : checksummed(verifyingContract),
     count: 0,
     text: named === 'text' || named === 'login' ? visible(textOf(message)) : null,
-    raw: visible(kind === 'typedData' ? JSON.stringify(JSON.parse(content), null, 2) : content),
+    raw: visible(kind === 'typedData' ? typedText(content) : content),
     isApprovable: needs !== 'never',
   }
+}
+
+/** Writes typed data with what it says first, and the types that give it its form last. */
+function typedText(content: string): string {
+  const { types, ...said } = JSON.parse(content) as Record<string, unknown>
+  return JSON.stringify({ ...said, types }, null, 2)
 }
 
 const textOf = (message: Message): string =>
@@ -76,13 +85,14 @@ function describeCalls(calls: { to: Hex; value: string; data: Hex }[], facts: Me
   )
   const moves = read.flatMap((one) => one.moves)
   const unknown = read.flatMap(({ selector }, index) =>
-    selector === null ? [] : [{ to: checksumAddress(calls[index]!.to), selector }],
+    selector === null ? [] : [{ to: checksummed(fromHex(calls[index]!.to)), selector }],
   )
   return {
     digest: digestFor(facts, { calls }),
     sentence: calls.length !== 1 ? 'several' : unknown.length > 0 ? 'call' : sentenceOf(moves[0]!),
     moves,
     calls: unknown,
+    contract: null,
     count: calls.length,
     domain: null,
     warnings: [

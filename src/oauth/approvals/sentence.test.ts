@@ -62,7 +62,7 @@ test('each kind of request is one sentence, with its warnings', () => {
       '0x1f9840…01F984 may take everything you own of ART from your account, with no end date',
       'unlimited',
     ],
-    ['collectible', 'Pay ART #77 to bob', ''],
+    ['collectible', 'Give ART #77 to bob', ''],
     ['call', 'Run a function of the contract 0x1f9840…01F984', 'call'],
     ['batch', 'Do these 2 things together', 'call'],
   ])

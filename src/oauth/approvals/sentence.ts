@@ -26,7 +26,7 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     case 'order':
       return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
     case 'pay':
-      return sentences.pay(listText(words, names, moves), whoText(names, move!.to))
+      return sentences[move!.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(names, move!.to))
     case 'revoke':
       if (move === undefined) return sentences.cancel
       return sentences.revoke(whoText(names, move.to), tokenText(words, names, move.token))
