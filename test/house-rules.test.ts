@@ -48,6 +48,7 @@ const table: Record<string, string[]> = {
   errors: [],
   ids: [],
   misspelt: [],
+  'unique-json': [],
   'bounded-map': [],
   keccak: [],
   secp256k1: [],
@@ -110,7 +111,18 @@ const table: Record<string, string[]> = {
   contracts: [...core, 'users', 'applications', 'transactions'],
   transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications', 'approvals'],
-  account: [...core, 'users', 'applications', 'tokens', 'balances', 'history', 'transactions', 'transfers', 'oauth'],
+  account: [
+    ...core,
+    'users',
+    'applications',
+    'tokens',
+    'balances',
+    'history',
+    'signatures',
+    'transactions',
+    'transfers',
+    'oauth',
+  ],
   'auth-link': [...core, 'users', 'applications', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors'],
   signer: [
@@ -545,7 +557,7 @@ test('tests wait for a state or move a clock, and sleep for nothing', async () =
 
 test('shapes of the wire stand above verbs: their files import shapes, names of headers and types of nouns', async () => {
   const isShapes = (file: string) => /(^|[/-])wire\.ts$/.test(file) && unitOf(file) !== 'signer-wire'
-  const nouns = ['errors.ts', 'ids.ts', 'store/rows.ts', 'store/column-values.ts', 'abi/results.ts', 'chain/network.ts', 'applications/application.ts'] // prettier-ignore
+  const nouns = ['errors.ts', 'ids.ts', 'store/rows.ts', 'store/column-values.ts', 'abi/results.ts', 'chain/network.ts', 'applications/application.ts', 'messages/classify.ts', 'messages/message.ts'] // prettier-ignore
   const wrong: string[] = []
   let files = 0
   for (const [file, imports] of await product()) {

@@ -159,5 +159,7 @@ export const CLAIMS: SourceMutant[] = [
   ['one more nonce in a row is filled without a token', 'signer/rules/judge.ts', 'neighbours(nonce, facts) >= facts.maxFills', 'neighbours(nonce, facts) > facts.maxFills', 'signer/rules/judge', 'without a token sixteen in a row'], // prettier-ignore
   ['a revocation is remembered for today’s setting only', 'oauth/revoke.ts', 'coalesce((select max(lives_until) from ended), now() + make_interval(secs => ${MAX_ACCESS_SECONDS}::int))', 'now()', 'oauth/revocations', 'a revocation is remembered as long'], // prettier-ignore
   ['a function that is not known passes a limit of its token', 'signer/policy/evaluate.ts', '=== true ? null : \'unknown\'', '=== true ? null : null', 'signer/policy/evaluate', '.'], // prettier-ignore
+  ['an approval is for any content', 'signer/rules/approval.ts', 'claims.digest === approvalDigest({ chainId, from: toHex(from), content: content() }) &&', '', 'signer/rules/approval', 'an approval is of one user'], // prettier-ignore
+  ['an operation of another account is a message', 'signer/rules/message-rules.ts', 'own.equals(separator)', 'own.equals(from)', 'signer/rules/approval', 'nothing but a message'], // prettier-ignore
   ['the record of operators is no chain', 'operator/actions.ts', '.update(previous).update(text)', '.update(text)', 'operator/actions', 'a row that was changed'], // prettier-ignore
 ]

@@ -1,6 +1,6 @@
 /**
  * account: the slices behind the account page.
- * Owns: nothing but the mapping, from balances, history, transactions and transfers to what `oauth/account/slices.ts`
+ * Owns: nothing but the mapping, from balances, history, signatures, transactions and transfers to what `oauth/account/slices.ts`
  *   asks for.
  * Does not own: the pages (`oauth/account/`), or any data.
  */
@@ -16,6 +16,8 @@ import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
+import { visible } from '../messages/text.ts'
+import { listSignaturesOfAccount } from '../signatures/list.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readKnown } from './known.ts'
@@ -71,6 +73,15 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     readNativeEntries: (owner, chainId, page) =>
       readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
     readKnown: (owner, chainId, of) => readKnown(app, owner, app.chains.get(chainId), of),
+    readMessages: async ({ accountId }, chainId, page) => {
+      const { entries, nextCursor } = await listSignaturesOfAccount(app, { accountId, chainId }, page)
+      return {
+        nextCursor,
+        entries: entries.map(({ id, clientId, kind, content, hash, signature, createdAt }) => ({
+          ...{ id, clientId, kind, content, hash, signature, createdAt },
+        })),
+      }
+    },
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
       return { nextCursor, entries: entries.map((one) => shownOf(app.chains.get(one.chainId), one)) }
@@ -89,9 +100,9 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
 }
 
 function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignature {
-  const { seq, signedAt, chainId, kind, calls, delegate, nonce, hash, proof } = one
-  // The hash of an operation or authorization is of the signed data, not of a transaction.
-  const isTransaction = kind !== 'operation' && kind !== 'authorization'
+  const { seq, signedAt, chainId, kind, calls, delegate, message, nonce, hash, proof } = one
+  // The hash of anything without a nonce, and of an authorization, is of the signed data, not of a transaction.
+  const isTransaction = nonce !== null && kind !== 'authorization'
   return {
     record: seq,
     signedAt,
@@ -106,8 +117,24 @@ function shownOf(chain: Chain | undefined, one: SignatureOfAccount): ShownSignat
       called: called ?? selector,
     })),
     delegate: delegate === null ? null : checksumAddress(delegate),
+    message:
+      message === null
+        ? null
+        : { class: message.class, text: message.kind === 'text' ? shortened(message.content) : null },
     explorerUrl: isTransaction ? (chain?.explorer.tx(hash) ?? null) : null,
   }
+}
+
+/** Characters of a signed text on the page. */
+const MAX_SHOWN = 80
+
+/** Returns the start of a text on one line, with invisible characters as their code points. */
+function shortened(text: string): string {
+  const [start, line] = [
+    [...text].slice(0, MAX_SHOWN).join(''),
+    (part: string) => visible(part.replaceAll(/\s+/g, ' ')),
+  ]
+  return start.length < text.length ? `${line(start)}…` : line(start)
 }
 
 /** Returns a transaction as the page shows it. */

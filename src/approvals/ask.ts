@@ -4,6 +4,7 @@ import type { Caller } from '../http/bearer.ts'
 import { approvalIdOf } from '../ids.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
+import type { Clocked } from './decide.ts'
 
 /** minutes that a question waits for its user */
 const OPEN_MINUTES = 30
@@ -11,9 +12,7 @@ const OPEN_MINUTES = 30
 /** seconds for which the signer accepts an approval token: long enough for one repeat of the request */
 export const APPROVAL_TOKEN_SECONDS = 60
 
-type Clocked = Pick<App, 'db' | 'clock'>
-
-export type Question = {
+export type NewQuestion = {
   caller: Pick<Caller, 'accountId' | 'clientId' | 'chainId'>
   /** id of the signature or transaction that the request would make */
   intentId: string
@@ -31,7 +30,7 @@ export type Question = {
  */
 export async function askApproval(
   app: Clocked & Pick<App, 'authOrigin'>,
-  { caller, intentId, content, rule, askedFrom }: Question,
+  { caller, intentId, content, rule, askedFrom }: NewQuestion,
 ): Promise<ApprovalLink> {
   const newest = await newestOf(app.db, intentId)
   if (newest?.state === 'denied') throw denied()

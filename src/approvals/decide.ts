@@ -1,15 +1,17 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { cutPage, readPageCursor } from '../http/cursor.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
+import { momentText } from '../store/read-time.ts'
+import type { ApprovalState } from './wire.ts'
 
-type Clocked = Pick<App, 'db' | 'clock'>
+export type Clocked = Pick<App, 'db' | 'clock'>
 
-/** `expired`: nobody decided in time. `used`: approved, and the signature or write exists. */
-export type ApprovalState = 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
+export type { ApprovalState } from './wire.ts'
 
 /** A question to a user, with everything that its page shows and that an approval token covers. */
-export type Approval = {
+export type ApprovalQuestion = {
   id: string
   /** id of the signature or transaction that the request would make */
   intentId: string
@@ -28,32 +30,59 @@ export type Approval = {
 }
 
 /** Returns a question; null if there is none with this id. The caller checks whose it is. */
-export async function readApproval(app: Clocked, id: string): Promise<Approval | null> {
+export async function readApproval(app: Clocked, id: string): Promise<ApprovalQuestion | null> {
   const row = await questions(app.db).where('approval.id', '=', id).executeTakeFirst()
-  return row === undefined ? null : toApproval(app, row)
+  return row === undefined ? null : toQuestion(app, row)
 }
 
 /** questions of a list besides those that wait */
 const LISTED = 50
+/** those that wait, at most; an application can ask without end */
+const MAX_WAITING = 200
 
 /**
- * Returns the questions to a user, newest first: all that wait, and the last 50. Uses the index (account, time).
+ * Returns the questions to a user, newest first: those that wait, at most 200, and the last 50. Uses the index (account, time).
  */
-export async function listApprovals(app: Clocked, accountId: string): Promise<Approval[]> {
+export async function listApprovals(app: Clocked, accountId: string): Promise<ApprovalQuestion[]> {
   const ofAccount = questions(app.db).where('approval.account_id', '=', accountId)
   const [waiting, last] = await Promise.all([
     ofAccount
       .where('approval.state', '=', 'waiting')
       .where('approval.expires_at', '>', new Date(app.clock.wall()))
+      .orderBy('approval.created_at', 'desc')
+      .limit(MAX_WAITING)
       .execute(),
     ofAccount.orderBy('approval.created_at', 'desc').limit(LISTED).execute(),
   ])
-  const byId = new Map([...waiting, ...last].map((row) => [row.id, toApproval(app, row)]))
+  const byId = new Map([...waiting, ...last].map((row) => [row.id, toQuestion(app, row)]))
   return [...byId.values()].toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
 }
 
+/**
+ * Returns all questions to a user on a network, newest first, page by page. Uses the index (account, time).
+ * @throws invalid_cursor
+ */
+export async function listAllApprovals(
+  app: Clocked,
+  { accountId, chainId }: { accountId: string; chainId: number },
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ entries: ApprovalQuestion[]; nextCursor: string | null }> {
+  const [since, id] = cursor === undefined ? [null, null] : readPageCursor(cursor, ['string', 'string'])
+  const rows = await questions(app.db)
+    .select(momentText('created_at').as('since'))
+    .where('approval.account_id', '=', accountId)
+    .where('approval.chain_id', '=', chainId)
+    .$if(since !== null, (query) => query.where(sql<boolean>`(created_at, id) < (${since}::timestamptz, ${id})`))
+    .orderBy('approval.created_at', 'desc')
+    .orderBy('approval.id', 'desc')
+    .limit(limit + 1)
+    .execute()
+  const { page, nextCursor } = cutPage(rows, limit, (row) => [row.since, row.id])
+  return { entries: page.map((row) => toQuestion(app, row)), nextCursor }
+}
+
 /** A decision, with the token that an approval gives the signer. */
-export type Decision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
+export type UserDecision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
 
 /**
  * Stores the decision of a user. One statement, so a question is decided once.
@@ -61,7 +90,7 @@ export type Decision = { decision: 'approved'; token: string } | { decision: 'de
  */
 export async function decide(
   { db, clock }: Clocked,
-  { id, accountId, decision, token }: { id: string; accountId: string } & Decision,
+  { id, accountId, decision, token }: { id: string; accountId: string } & UserDecision,
 ): Promise<boolean> {
   const now = new Date(clock.wall())
   const { numUpdatedRows } = await db
@@ -86,9 +115,9 @@ const questions = (db: Db) =>
     .select(['id', 'intent_id', 'account_id', 'client_id', 'chain_id', 'content', 'rule', 'asked_from', 'state'])
     .select(['created_at', 'expires_at', 'decided_at', IS_USED.as('is_used')])
 
-type Row = Awaited<ReturnType<ReturnType<typeof questions>['execute']>>[number]
+type ApprovalRow = Awaited<ReturnType<ReturnType<typeof questions>['execute']>>[number]
 
-const toApproval = ({ clock }: Pick<App, 'clock'>, row: Row): Approval => ({
+const toQuestion = ({ clock }: Pick<App, 'clock'>, row: ApprovalRow): ApprovalQuestion => ({
   id: row.id,
   intentId: row.intent_id,
   accountId: row.account_id,
@@ -103,7 +132,7 @@ const toApproval = ({ clock }: Pick<App, 'clock'>, row: Row): Approval => ({
   decidedAt: row.decided_at,
 })
 
-function stateOf({ state, is_used: isUsed, expires_at: expiresAt }: Row, now: number): ApprovalState {
+function stateOf({ state, is_used: isUsed, expires_at: expiresAt }: ApprovalRow, now: number): ApprovalState {
   if (state === 'waiting') return expiresAt.getTime() > now ? 'waiting' : 'expired'
   return state === 'approved' && isUsed ? 'used' : state
 }

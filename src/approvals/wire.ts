@@ -1,6 +1,8 @@
 import Type, { type Static } from 'typebox'
 import { answers, NoQuery, Nullable } from '../http/wire.ts'
-import type { ApprovalState } from './decide.ts'
+
+/** `expired`: nobody decided in time. `used`: approved, and the signature or write exists. */
+export type ApprovalState = 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
 
 export const IdParam = Type.Object({
   id: Type.String({ maxLength: 64, description: '`approval.id` of `approval_required`', examples: ['apr_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] }), // prettier-ignore

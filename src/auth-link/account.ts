@@ -17,6 +17,7 @@ const READS = [
   'readNativeEntries',
   'readSent',
   'readKnown',
+  'readMessages',
   'readSignatures',
   'look',
 ] as const
@@ -110,6 +111,7 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readNativeEntries: verb('readNativeEntries'),
     readSent: verb('readSent'),
     readKnown: verb('readKnown'),
+    readMessages: verb('readMessages'),
     // A token is for one network, but signatures are listed for all.
     readSignatures: async (owner, page) =>
       (await ask('readSignatures', owner, app.networks.keys().next().value ?? 0, page)) as never,

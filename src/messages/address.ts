@@ -5,7 +5,7 @@ import { keccak } from '../keccak.ts'
 export function checksummed(address: Uint8Array): string {
   const digits = Buffer.from(address).toString('hex')
   const hash = keccak(Buffer.from(digits)).toString('hex')
-  return `0x${[...digits].map((digit, index) => (Number.parseInt(hash[index]!, 16) > 7 ? digit.toUpperCase() : digit)).join('')}`
+  return `0x${digits.replaceAll(/[a-f]/g, (digit, index: number) => (hash[index]! > '7' ? digit.toUpperCase() : digit))}`
 }
 
 /** Parses an address. Returns null if it is none, or if it has letters of both cases and a wrong checksum. */

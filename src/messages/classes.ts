@@ -48,7 +48,7 @@ export function readClass(typed: TypedData): TypedReading {
   const contract = typed.domain.verifyingContract
   for (const row of ROWS.filter(({ type }) => isOf(type, typed.encodedType))) {
     if (row.at === 'permit2' ? contract?.equals(PERMIT2) !== true : row.at === 'contract' && contract === null) continue
-    const found = row.read(typed.message, contract ?? Buffer.alloc(20), typed)
+    const found = row.read(typed.message, contract ?? ZERO, typed)
     if (found !== null) return { ...NOTHING, ...found, class: row.class }
   }
   return { ...NOTHING, class: 'other' }
@@ -59,6 +59,7 @@ const NOTHING: Omit<TypedReading, 'class'> = { owners: [], grants: [], usableUnt
 const isOf = (type: string | RegExp, encoded: string): boolean =>
   typeof type === 'string' ? type === encoded : type.test(encoded)
 
+const ZERO = Buffer.alloc(20)
 const bytes = (struct: StructValue, name: string): Buffer => struct.get(name) as Buffer
 const number = (struct: StructValue, name: string): bigint => struct.get(name) as bigint
 const flag = (struct: StructValue, name: string): boolean => struct.get(name) as boolean
@@ -66,7 +67,7 @@ const struct = (of: StructValue, name: string): StructValue => of.get(name) as S
 const structs = (of: StructValue, name: string): StructValue[] => of.get(name) as StructValue[]
 const owner = (of: StructValue, name: string): TypedReading['owners'] => [{ path: [name], address: bytes(of, name) }]
 
-/** Members that only one party of a standard has, so that the rows below show what differs. */
+/** Parts of types that several rows have. */
 const AUTHORIZATION = '(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)'
 const PERMITTED = 'TokenPermissions(address token,uint256 amount)'
 const DETAILS = 'PermitDetails(address token,uint160 amount,uint48 expiration,uint48 nonce)'
@@ -262,6 +263,12 @@ const ROWS: readonly TypedRow[] = [
     type: 'Order(uint256 salt,address maker,address receiver,address makerAsset,address takerAsset,uint256 makingAmount,uint256 takingAmount,uint256 makerTraits)',
     read: oneInch,
   },
+  {
+    class: 'order',
+    at: 'contract',
+    type: 'OrderRFQ(uint256 info,address makerAsset,address takerAsset,address maker,address allowedSender,uint256 makingAmount,uint256 takingAmount)',
+    read: oneInch,
+  },
   // 0x 4
   {
     class: 'order',
@@ -363,8 +370,8 @@ function transferFrom(message: StructValue): Found {
 
 /** Returns who receives what an order buys. The zero address stands for the account. */
 function receiver(message: StructValue): TypedReading['buyers'] {
-  const address = bytes(message, 'receiver')
-  return address.equals(Buffer.alloc(20)) ? [] : [[address]]
+  const address = message.has('receiver') ? bytes(message, 'receiver') : ZERO
+  return address.equals(ZERO) ? [] : [[address]]
 }
 
 function oneInch(message: StructValue, contract: Buffer): Found {

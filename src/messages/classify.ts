@@ -5,8 +5,7 @@ import { isUnlimited, type Grant } from './grants.ts'
 import { typedDataInvalid } from './invalid.ts'
 import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
 import type { MessageFacts } from './message-facts.ts'
-import type { Message } from './message.ts'
-import { isDigestText, isPrintable, printableOf } from './text.ts'
+import { textOf, type Message } from './message.ts'
 import type { TypedData } from './typed-data.ts'
 
 export type { MessageClass } from './classes.ts'
@@ -26,11 +25,11 @@ export type Classified = {
   /** whether it moves tokens, or may */
   moves: boolean
   calls: EquivalentCall[]
-  summary: MessageSummary
+  summary: Summary
 }
 
 /** What the approval page says; addresses with their checksums, amounts in the smallest unit. */
-export type MessageSummary = {
+export type Summary = {
   sentence:
     | 'login'
     | 'text'
@@ -46,7 +45,8 @@ export type MessageSummary = {
   moves: {
     kind: 'pays' | 'allows'
     token: string | null
-    amount: string | 'unlimited' | 'all'
+    /** decimal digits in the smallest unit, `unlimited`, or `all`: everything, now and later */
+    amount: string
     /** id of the one collectible */
     item: string | null
     to: string
@@ -79,10 +79,8 @@ const MAX_SECONDS = 86_400
  */
 export function classify(message: Message, facts: MessageFacts): Classified {
   if (message.kind === 'typedData') return classifyTyped(message.typed, facts)
-  const text = message.kind === 'text' ? message.text : printableOf(message.bytes)
-  // A hash can be searched for until its 32 bytes are characters.
-  const isHash = message.kind === 'bytes' && message.bytes.length === 32
-  if (text === null || isHash || isDigestText(text) || !isPrintable(text)) return plain('opaque', ['unknown'])
+  const text = textOf(message)
+  if (text === null) return plain('opaque', ['unknown'])
   if (!looksLikeLogin(text)) return plain('text', [])
   const login = readLogin(text)
   if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
@@ -97,7 +95,7 @@ const never = (classified: Classified, problem: string): Classified => ({ ...cla
 
 const plain = (
   name: 'login' | 'text' | 'opaque',
-  warnings: MessageSummary['warnings'],
+  warnings: Summary['warnings'],
   domain: string | null = null,
 ): Classified => ({
   ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
@@ -186,7 +184,7 @@ function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
   })
 }
 
-function sentenceOf(reading: TypedReading): MessageSummary['sentence'] {
+function sentenceOf(reading: TypedReading): Summary['sentence'] {
   if (reading.class === 'payment') return 'pay'
   if (reading.class !== 'allowance') return reading.sentence ?? reading.class
   if (isRevocation(reading)) return 'revoke'

@@ -48,10 +48,13 @@ export const allowsByPermit2 = (token: Buffer, to: Buffer, amount: bigint, until
   call: callOf(PERMIT2, 'approve(address,address,uint160,uint48)', [token, to, least(amount, UINT160), least(until, UINT48)]), // prettier-ignore
 })
 
-/** Allows a spender to take one collectible. */
+/** Allows a spender to take one collectible. The approval of number 0 reads like a revocation, so it counts as one of all. */
 export const allowsItem = (token: Buffer, to: Buffer, item: bigint, until: bigint | null = null): Grant => ({
   ...{ kind: 'allows', token, amount: 1n, item, to, until },
-  call: callOf(token, 'approve(address,uint256)', [to, item]),
+  call:
+    item === 0n
+      ? callOf(token, 'setApprovalForAll(address,bool)', [to, 1n])
+      : callOf(token, 'approve(address,uint256)', [to, item]),
 })
 
 /** Allows an operator to take all collectibles of a contract, or forbids it. */

@@ -17,6 +17,8 @@ export type LoginText = {
   resources: readonly string[]
 }
 
+const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
+
 /** How far the clocks of an application and of the signer may be apart, and how old a login may be. */
 const MAX_AGE_MS = 300_000
 
@@ -34,8 +36,9 @@ const LOGIN = new RegExp(
   'u',
 )
 
-/** Tells whether a text asks to be taken for a login, in any case and spacing. */
-export const looksLikeLogin = (text: string): boolean => /wants you to sign in with your/i.test(text.replaceAll(/[\s\p{Cf}]+/gu, ' ')) // prettier-ignore
+/** Tells whether a text asks to be taken for a login, in any case, with any white space and invisible characters. */
+export const looksLikeLogin = (text: string): boolean =>
+  /wants you to sign in with your/i.test(text.replaceAll(/\p{Cf}/gu, '').replaceAll(/\s+/g, ' '))
 
 /** Parses a login text. Returns null if it is none. */
 export function readLogin(text: string): LoginText | null {
@@ -62,8 +65,13 @@ export function readLogin(text: string): LoginText | null {
  * Source: ERC-4361, verifying a message, and ERC-8019
  */
 export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForeign: boolean; problem: string } | null {
-  const known = facts.domains.map((domain) => domain.toLowerCase())
   const uri = URL.canParse(login.uri) ? new URL(login.uri) : null
+  const known = facts.domains.map((domain) => domain.toLowerCase())
+  // An application that registered a loopback host without a port may use any, as for redirects. Source: RFC 8252 §7.3
+  for (const host of [login.domain.toLowerCase(), uri?.host ?? '']) {
+    const name = host.replace(/:\d{1,5}$/, '')
+    if (LOOPBACK.has(name) && known.includes(name)) known.push(host)
+  }
   if (!known.includes(login.domain.toLowerCase()) || uri === null || !known.includes(uri.host))
     return { isForeign: true, problem: 'the login is for a domain that is not of this application' }
   const [at, issued] = [facts.at, Date.parse(login.issuedAt)]

@@ -5,7 +5,7 @@
  */
 
 import { MessageInvalid } from './invalid.ts'
-import { assertSize, personalDigest } from './text.ts'
+import { assertSize, isDigestText, isPrintable, personalDigest, printableOf } from './text.ts'
 import { bytesIn } from './struct-values.ts'
 import { readTypedData, typedDataDigest, typedDataText, type TypedData } from './typed-data.ts'
 
@@ -43,4 +43,16 @@ export function messageText(message: Message): { kind: Message['kind']; content:
   if (message.kind === 'text') return { kind: 'text', content: message.text }
   if (message.kind === 'bytes') return { kind: 'bytes', content: `0x${message.bytes.toString('hex')}` }
   return { kind: 'typedData', content: typedDataText(message.typed) }
+}
+
+/**
+ * Returns the text that a message is to a person; null for typed data, for what cannot be read, and for a digest, whose meaning
+ * nobody sees.
+ */
+export function textOf(message: Message): string | null {
+  if (message.kind === 'typedData') return null
+  const text = message.kind === 'text' ? message.text : printableOf(message.bytes)
+  // A hash can be searched for until its 32 bytes are characters.
+  const isHash = message.kind === 'bytes' && message.bytes.length === 32
+  return text === null || isHash || isDigestText(text) || !isPrintable(text) ? null : text
 }

@@ -37,7 +37,8 @@ export const DOMAIN_MEMBERS: readonly (readonly [name: string, text: string])[] 
 ]
 
 /**
- * Reads `types` of typed data, all of which the primary type must need. The domain's type is read by `readDomain`.
+ * Reads `types` of typed data, all of which the primary type must need. Returns them in the order of `encodeType`. The domain's
+ * type is read by `readDomain`.
  * @param declared  members by name of the type, as declared: lists of `{ name, type }`
  * @throws MessageInvalid
  */
@@ -57,10 +58,10 @@ export function readStructTypes(declared: ReadonlyMap<string, unknown>, primaryT
         throw typedDataInvalid(['types', name, index, 'type'], `the type ${needed} is not declared`)
     }
   assertDepth(types, primaryType)
-  const needed = new Set([primaryType, ...referencedBy(types, primaryType)])
+  const needed = [primaryType, ...referencedBy(types, primaryType)]
   for (const name of types.keys())
-    if (!needed.has(name)) throw typedDataInvalid(['types', name], 'the message does not use this type')
-  return types
+    if (!needed.includes(name)) throw typedDataInvalid(['types', name], 'the message does not use this type')
+  return new Map(needed.map((name) => [name, types.get(name)!]))
 }
 
 /** Reads the members of one type. @throws MessageInvalid */

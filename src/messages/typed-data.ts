@@ -1,3 +1,4 @@
+import { wordDigits } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 import { typedDataInvalid } from './invalid.ts'
 import {
@@ -122,31 +123,38 @@ export function typedDataText({ types, primaryType, domain, message }: TypedData
 }
 
 /** Computes the 32 bytes that are signed. Source: EIP-712 */
-export function typedDataDigest(typed: TypedData): Buffer {
-  const message = hashStruct(typed.types, typed.primaryType, typed.message)
-  return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domainSeparator(typed.domain), message]))
+export function typedDataDigest({ types, primaryType, domain, message }: TypedData): Buffer {
+  const hash = hashStruct(hashed(types), primaryType, message)
+  return keccak(Buffer.concat([Buffer.of(0x19, 0x01), domainSeparator(domain), hash]))
 }
 
 /** Computes the hash of a domain. Source: EIP-712, definition of domainSeparator */
 export const domainSeparator = ({ members, values }: TypedDomain): Buffer =>
-  hashStruct(new Map([[DOMAIN_TYPE, members]]), DOMAIN_TYPE, values)
+  hashStruct(hashed(new Map([[DOMAIN_TYPE, members]])), DOMAIN_TYPE, values)
 
-function hashStruct(types: StructTypes, name: string, value: StructValue): Buffer {
-  const members = types.get(name)!.map((member) => encodeValue(types, member.type, value.get(member.name)!))
-  return keccak(Buffer.concat([keccak(Buffer.from(encodeType(types, name))), ...members]))
+/** Types with their hashes, each computed once. */
+type HashedTypes = ReadonlyMap<string, { hash: Buffer; members: readonly StructMember[] }>
+
+const hashed = (types: StructTypes): HashedTypes =>
+  new Map([...types].map(([name, members]) => [name, { hash: keccak(Buffer.from(encodeType(types, name))), members }]))
+
+/** Source: EIP-712, definition of hashStruct */
+function hashStruct(types: HashedTypes, name: string, value: StructValue): Buffer {
+  const { hash, members } = types.get(name)!
+  return keccak(Buffer.concat([hash, ...members.map((one) => encodeValue(types, one.type, value.get(one.name)!))]))
 }
 
 /** Encodes a value in 32 bytes. Source: EIP-712, encodeData */
-function encodeValue(types: StructTypes, type: ValueType, value: TypedValue): Buffer {
+function encodeValue(types: HashedTypes, type: ValueType, value: TypedValue): Buffer {
   switch (type.is) {
     case 'struct':
       return hashStruct(types, type.name, value as StructValue)
     case 'array':
       return keccak(Buffer.concat((value as TypedValue[]).map((one) => encodeValue(types, type.element, one))))
     case 'integer':
-      return Buffer.from(BigInt.asUintN(256, value as bigint).toString(16).padStart(64, '0'), 'hex') // prettier-ignore
+      return Buffer.from(wordDigits(BigInt.asUintN(256, value as bigint)), 'hex')
     case 'bool':
-      return Buffer.concat([Buffer.alloc(31), Buffer.of(value === true ? 1 : 0)])
+      return Buffer.from(wordDigits(value === true ? 1n : 0n), 'hex')
     case 'address':
       return Buffer.concat([Buffer.alloc(12), value as Buffer])
     case 'string':

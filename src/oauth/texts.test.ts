@@ -19,7 +19,7 @@ import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, sig
 import { developmentProvider } from './federation/providers.ts'
 import { confirmBody, sendBody, sentBody } from './account/send-body.ts'
 import { approvalRequests, known } from '../../test/approval-requests.ts'
-import type { Approval } from '../approvals/decide.ts'
+import type { ApprovalQuestion } from '../approvals/decide.ts'
 import { fromHex } from '../hex.ts'
 import { approvalBody, decidedBody, inboxBody, unreadableBody } from './approvals/body.ts'
 import { describe } from './approvals/describe.ts'
@@ -99,7 +99,7 @@ const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
-const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
+const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, message: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
 
 const asked = {
   ...{ uid: 'u', csrf: 'c', application: 'Shop', logoUri: null, network: 'sepolia', isTest: false, username: 'Nell' },
@@ -107,7 +107,7 @@ const asked = {
 }
 
 const request = {
-  approval: { id: 'apr', intentId: 'sig', accountId: 'a', clientId: 'shop', chainId: 5, content: { calls: [] }, rule: '', askedFrom: '203.0.113.7', state: 'waiting', createdAt: at, expiresAt: at, decidedAt: null } as Approval, // prettier-ignore
+  approval: { id: 'apr', intentId: 'sig', accountId: 'a', clientId: 'shop', chainId: 5, content: { calls: [] }, rule: '', askedFrom: '203.0.113.7', state: 'waiting', createdAt: at, expiresAt: at, decidedAt: null } as ApprovalQuestion, // prettier-ignore
   asker: { name: 'Shop', logoUri: null, hosts: ['sepolia'], origins: [] },
   names: { native: null, token: () => known.tokens[1]!, user: () => null, isDealtWith: () => false },
   ...{ address, network: 'sepolia', mark: 'm', csrf: 'c', isFresh: false, canApprove: true },
@@ -131,7 +131,7 @@ const pages: Record<string, () => string> = {
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
       .map((coverage) => coverageHtml(texts, coverage))
       .join(''),
-  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
+  signatures: () => signaturesBody(texts, { rows: (['send', 'replace', 'cancel', 'operation', 'authorization', 'message'] as const).flatMap((kind) => [null, 'ababab'].map((called) => signatureItem(texts, 'sepolia', { ...signature, kind, nonce: kind === 'operation' ? null : 1, delegate: kind === 'authorization' ? address : null, message: kind === 'message' ? { class: called === null ? 'allowance' : 'text', text: called } : null, calls: Array.from({ length: kind === 'operation' ? 2 : 1 }, () => ({ to: address, value: balance, called })) }))), nextCursor: 'x', isFirst: false }), // prettier-ignore
   'no signatures': () => signaturesBody(texts, { rows: [], nextCursor: null, isFirst: true }),
   shell: () =>
     page(

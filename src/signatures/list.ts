@@ -9,7 +9,7 @@ import { momentText } from '../store/read-time.ts'
 import type { OwnSignature } from './wire.ts'
 
 /** The signatures of a user: for one application, or on one network for all of them. */
-type Scope = { accountId: string; clientId: string } | { accountId: string; chainId: number }
+type SignatureScope = { accountId: string; clientId: string } | { accountId: string; chainId: number }
 
 /**
  * Returns the signatures of the caller for this application, newest first. Uses the index (account, application, time,
@@ -19,7 +19,7 @@ type Scope = { accountId: string; clientId: string } | { accountId: string; chai
 export async function listSignatures(
   { db }: Pick<App, 'db'>,
   { accountId, clientId }: Pick<Caller, 'accountId' | 'clientId'>,
-  page: Page,
+  page: PageQuery,
 ): Promise<{ signatures: OwnSignature[]; nextCursor: string | null }> {
   const { rows, nextCursor } = await readRows(db, { accountId, clientId }, page)
   return { signatures: rows.map(toWire), nextCursor }
@@ -47,15 +47,15 @@ export async function readSignature(
 export async function listSignaturesOfAccount(
   { db }: Pick<App, 'db'>,
   scope: { accountId: string; chainId: number },
-  page: Page,
+  page: PageQuery,
 ): Promise<{ entries: (OwnSignature & { clientId: string })[]; nextCursor: string | null }> {
   const { rows, nextCursor } = await readRows(db, scope, page)
   return { entries: rows.map((row) => ({ ...toWire(row), clientId: row.client_id })), nextCursor }
 }
 
-type Page = { limit: number; cursor?: string | undefined }
+type PageQuery = { limit: number; cursor?: string | undefined }
 
-async function readRows(db: Db, scope: Scope, { limit, cursor }: Page) {
+async function readRows(db: Db, scope: SignatureScope, { limit, cursor }: PageQuery) {
   const after = cursor === undefined ? null : placeOf(cursor)
   const rows = await signed(db, scope)
     .$if(after !== null, (query) =>
@@ -69,7 +69,7 @@ async function readRows(db: Db, scope: Scope, { limit, cursor }: Page) {
   return { rows: page, nextCursor }
 }
 
-const signed = (db: Db, scope: Scope) =>
+const signed = (db: Db, scope: SignatureScope) =>
   db
     .selectFrom('signatures')
     .select(['id', 'client_id', 'kind', 'content', 'hash', 'class', 'summary', 'rule', 'signature', 'created_at'])
@@ -79,9 +79,9 @@ const signed = (db: Db, scope: Scope) =>
     .$if('clientId' in scope, (query) => query.where('client_id', '=', (scope as { clientId: string }).clientId))
     .$if('chainId' in scope, (query) => query.where('chain_id', '=', (scope as { chainId: number }).chainId))
 
-type Row = Awaited<ReturnType<ReturnType<typeof signed>['execute']>>[number]
+type SignatureRow = Awaited<ReturnType<ReturnType<typeof signed>['execute']>>[number]
 
-const toWire = ({ id, kind, content, hash, class: name, summary, rule, signature, created_at: at }: Row) => ({
+const toWire = ({ id, kind, content, hash, class: name, summary, rule, signature, created_at: at }: SignatureRow) => ({
   id,
   signature: toHex(signature!),
   hash: toHex(hash),

@@ -34,7 +34,7 @@ export function signatures(server: FastifyInstance, app: App): void {
    */
   server.post<{ Body: Static<typeof wire.MessageRequest> }>(
     MESSAGE_ROUTE,
-    { schema: wire.message, config: { scope: 'messages:sign' } },
+    { schema: wire.message, config: { scope: 'messages:sign', hasUniqueNames: true } },
     (request, reply) => respond(app, request, reply, readContent(request.body)),
   )
 

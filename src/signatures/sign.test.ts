@@ -323,6 +323,7 @@ test('what may not be signed is refused with the place of the fault, and nothing
     [MESSAGE, { message: 7 }, 400, 'invalid_request', '/message'],
     [MESSAGE, { message: 'a', more: 1 }, 400, 'unknown_parameter', '/more'],
     [MESSAGE, { typedData: good }, 400, 'unknown_parameter', '/typedData'],
+    [MESSAGE, '{"message":"a","message":"b"}', 400, 'invalid_json', undefined],
     [MESSAGE, '{"message":', 400, 'invalid_json', undefined],
     [MESSAGE, { message: 'a'.repeat(33_000) }, 422, 'invalid_message', '/message'],
     [MESSAGE, { message: '\ud800' }, 422, 'invalid_message', '/message'],

@@ -15,7 +15,7 @@ import { orRefuse, refusal, withPointer, type Content } from './content.ts'
 import type { SignAnswer, SignDryRunAnswer } from './wire.ts'
 
 /** A message to sign for a caller. `askedFrom`: IP address of the request. */
-export type Asked = Content & { idempotency: { route: string; key: string } | null; askedFrom: string | null }
+export type SigningOrder = Content & { idempotency: { route: string; key: string } | null; askedFrom: string | null }
 
 /**
  * Signs a message with the caller's account. Its row is stored before the signer is asked, and a key stands for one
@@ -26,7 +26,7 @@ export type Asked = Content & { idempotency: { route: string; key: string } | nu
 export async function signMessage(
   app: App,
   caller: Caller,
-  asked: Asked,
+  asked: SigningOrder,
 ): Promise<{ answer: SignAnswer; isReplay: boolean }> {
   const id = idOf(caller, asked)
   const row = await findOrStore(app, caller, { ...asked, id })
@@ -75,7 +75,7 @@ export async function rehearseSignature(app: App, caller: Caller, content: Conte
   }
 }
 
-const idOf = ({ accountId, clientId }: Caller, { idempotency }: Asked): string =>
+const idOf = ({ accountId, clientId }: Caller, { idempotency }: SigningOrder): string =>
   idempotency === null ? newSignatureId() : signatureIdOf({ accountId, clientId, ...idempotency })
 
 /** Returns whether an idempotency key belongs to a signature that was answered, which it then does forever. */
@@ -84,7 +84,7 @@ export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   return found !== null && found.signature !== null
 }
 
-type Found = {
+type StoredRequest = {
   id: string
   requestHash: Uint8Array | null
   hash: Hex
@@ -97,7 +97,7 @@ type Found = {
  * Returns the row of a request, and stores it if there is none.
  * @throws idempotency_key_reused  if the key belongs to another message
  */
-async function findOrStore(app: App, caller: Caller, asked: Asked & { id: string }): Promise<Found> {
+async function findOrStore(app: App, caller: Caller, asked: SigningOrder & { id: string }): Promise<StoredRequest> {
   const { id, idempotency, message, field } = asked
   const known = idempotency === null ? null : await findRow(app.db, id)
   if (known !== null) return assertSame(known, asked)
@@ -128,7 +128,7 @@ async function findOrStore(app: App, caller: Caller, asked: Asked & { id: string
   return assertSame((await findRow(app.db, id))!, asked)
 }
 
-async function findRow(db: Db, id: string): Promise<Found | null> {
+async function findRow(db: Db, id: string): Promise<StoredRequest | null> {
   const row = await db
     .selectFrom('signatures')
     .select(['request_hash', 'hash', 'class', 'rule', 'signature', 'created_at'])
@@ -146,7 +146,7 @@ async function findRow(db: Db, id: string): Promise<Found | null> {
   }
 }
 
-function assertSame(found: Found, asked: Asked): Found {
+function assertSame(found: StoredRequest, asked: SigningOrder): StoredRequest {
   const isSame = asked.idempotency === null || (found.requestHash !== null && hashOf(asked).equals(found.requestHash))
   if (!isSame) throw keyReused()
   return found
@@ -180,7 +180,7 @@ function classifyFor(app: App, caller: Caller, { message, field }: Content): Cla
 
 function requestOf(
   { chainId, address: from, token: accessToken }: Caller,
-  asked: Content & Pick<Asked, 'idempotency'>,
+  asked: Content & Pick<SigningOrder, 'idempotency'>,
   intentId: string,
 ): SignMessageRequest {
   const requestHash = asked.idempotency === null ? {} : { requestHash: toHex(hashOf(asked)) }
@@ -197,7 +197,7 @@ function contentOf({ message }: Content): MessageContent {
 async function explain(
   app: App,
   caller: Caller,
-  { id: intentId, message, field, idempotency, askedFrom }: Asked & { id: string },
+  { id: intentId, message, field, idempotency, askedFrom }: SigningOrder & { id: string },
   error: unknown,
 ): Promise<unknown> {
   // The ledger has another message for this key; the database has lost it.

@@ -33,9 +33,9 @@ export async function verifySignature(
   return { valid: method !== null, method, hash: toHex(digest) }
 }
 
-type Claim = { address: Hex; digest: Buffer; signature: Buffer }
+type SignatureClaim = { address: Hex; digest: Buffer; signature: Buffer }
 
-async function methodOf(chain: () => Chain, claim: Claim): Promise<Verified['method']> {
+async function methodOf(chain: () => Chain, claim: SignatureClaim): Promise<Verified['method']> {
   if (claim.signature.subarray(-32).equals(DEPLOYS)) return (await isOfFuture(chain(), claim)) ? 'erc6492' : null
   if (signerOf(claim) === claim.address) return 'eoa'
   return (await isOfContract(chain(), claim)) ? 'erc1271' : null
@@ -51,7 +51,7 @@ const MAX_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0
  * Returns the address whose key made a signature, of 65 bytes or in the short form; null if it is malformed.
  * Source: EIP-2098
  */
-function signerOf({ digest, signature }: Pick<Claim, 'digest' | 'signature'>): Hex | null {
+function signerOf({ digest, signature }: Pick<SignatureClaim, 'digest' | 'signature'>): Hex | null {
   const parts = signature.length === 65 ? long(signature) : signature.length === 64 ? short(signature) : null
   if (parts === null || BigInt(toHex(parts.rs.subarray(32))) > MAX_S) return null
   try {
@@ -76,13 +76,13 @@ function short(signature: Buffer) {
 /** `isValidSignature(bytes32,bytes)`: its selector, which is also what it returns for a valid signature. Source: ERC-1271 */
 const IS_VALID = '0x1626ba7e'
 
-async function isOfContract(chain: Chain, { address, digest, signature }: Claim): Promise<boolean> {
+async function isOfContract(chain: Chain, { address, digest, signature }: SignatureClaim): Promise<boolean> {
   const data: Hex = `${IS_VALID}${digest.toString('hex')}${bytesArgument(2, signature)}`
   const result = await ask(() => readAt(chain, 'latest', (reads) => reads.call({ to: address, data })))
   return result !== null && 'data' in result && result.data === IS_VALID.padEnd(66, '0')
 }
 
-async function isOfFuture({ rpc }: Chain, { address, digest, signature }: Claim): Promise<boolean> {
+async function isOfFuture({ rpc }: Chain, { address, digest, signature }: SignatureClaim): Promise<boolean> {
   const signer = wordDigits(BigInt(address))
   const data: Hex = `${validatorCode()}${signer}${digest.toString('hex')}${bytesArgument(3, signature)}`
   const result = await ask(() => rpc.call('eth_call', [{ data, gas: quantityOf(CALL_GAS) }, 'latest']))

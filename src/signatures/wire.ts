@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
 import { answers, either, Limit, NoQuery, Nullable, RuleLimit, shownAs } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
-import type { MessageClass, MessageSummary } from '../messages/classify.ts'
+import type { MessageClass, Summary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
 
 const HASH = '0x8f0c7e1e2f1b8c559d3a0d1c5f4c2b7a8f0c7e1e2f1b8c559d3a0d1c5f4c2b7a'
@@ -107,7 +107,7 @@ const SignAnswer = Type.Object(
 export type SignAnswer = Static<typeof SignAnswer>
 
 /** Facts for people. Texts are chosen by code and language, so they are not here. */
-const Summary = Type.Unsafe<MessageSummary>(
+const SummarySchema = Type.Unsafe<Summary>(
   Type.Object(
     {
       sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'] }), // prettier-ignore
@@ -156,7 +156,7 @@ const SignDryRunAnswer = Type.Object(
     approval: Type.Unsafe<'required' | 'not_required'>(
       Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve it' }),
     ),
-    summary: Summary,
+    summary: SummarySchema,
     limits: Type.Optional(Type.Array(RuleLimit)),
   },
   { title: 'SignMessageDryRun' },
@@ -172,7 +172,7 @@ const OwnSignature = Type.Object(
     rule: Rule,
     kind: Type.Unsafe<Message['kind']>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
     content: Type.String({ description: 'What was signed: text, 0x-hex, or typed data as JSON text', examples: [LOGIN] }), // prettier-ignore
-    summary: Summary,
+    summary: SummarySchema,
     createdAt: CreatedAt,
   },
   { title: 'OwnSignature' },

@@ -1,6 +1,7 @@
 import type { MessageClass } from '../messages/classify.ts'
+import type { Message } from '../messages/message.ts'
 import type { Hex } from '../ids.ts'
-import type { LimitLeft } from './wire.ts'
+import type { LimitLeft } from './wire-limits.ts'
 
 /** A message to sign, exactly one of the three forms: text, bytes in 0x-hex, or EIP-712 typed data as JSON text. */
 export type MessageContent = { text: string } | { hex: Hex } | { typedData: string }
@@ -28,6 +29,14 @@ export type SignedMessage = {
   rule: string
   /** true if the ledger already held the signature */
   stored: boolean
+}
+
+/** A message of the ledger: the text, 0x-hex of bytes, or JSON text of typed data. `signature` as in `SignedMessage`. */
+export type ListedMessage = {
+  kind: Message['kind']
+  content: string
+  class: MessageClass
+  signature: Hex
 }
 
 /** What `signMessage` would do. `needsApproval`: the user must approve it, and no valid approval was shown. */

@@ -1,11 +1,13 @@
 import type { ErrorCode } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import type { Proof } from './wire-heads.ts'
+import type { LimitLeft } from './wire-limits.ts'
 import type * as messages from './wire-messages.ts'
 import type * as operations from './wire-operations.ts'
 
 export type { Hex } from '../ids.ts'
 export * from './wire-heads.ts'
+export * from './wire-limits.ts'
 export * from './wire-messages.ts'
 export * from './wire-operations.ts'
 
@@ -69,18 +71,6 @@ export type Signed = {
 export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
   /** the policy limits that apply to it, as they are before it; absent if there are none */
   limits?: LimitLeft[]
-}
-
-/** The state of a limit; amounts in decimal digits of the smallest unit, absent if the limit is shared with other users. */
-export type LimitLeft = {
-  rule: string
-  /** such as `native.periodAmount` */
-  limit: string
-  amount?: string
-  used?: string
-  left?: string
-  /** when the oldest use stops counting, ISO 8601; null if nothing is used */
-  resetsAt: string | null
 }
 
 export type Verbs = {
@@ -423,12 +413,14 @@ export type ListedSignature = Pick<
   Recalled,
   'seq' | 'signedAt' | 'raw' | 'hash' | 'chainId' | 'intentId' | 'clientId'
 > & {
-  kind: Recalled['kind'] | 'operation' | 'authorization'
-  /** null for an operation, which has none */
+  kind: Recalled['kind'] | 'operation' | 'authorization' | 'message'
+  /** null for an operation or a message, which have none */
   nonce: number | null
   /** for an operation, its calls, executed in this order or not at all; for an authorization, the code that it authorizes */
   calls?: operations.OperationCallText[]
   delegate?: Hex
+  /** for a message, its content and its class */
+  message?: messages.ListedMessage
   /** SHA-256 of the record's `evidence`; null if it has none */
   evidenceHash: string | null
   record: string

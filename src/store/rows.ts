@@ -1,6 +1,6 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 import type { DelegateName, Hex } from '../ids.ts'
-import type { MessageClass, MessageSummary } from '../messages/classify.ts'
+import type { MessageClass, Summary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
 import type {
   ApprovalContent,
@@ -95,7 +95,7 @@ export type Database = {
     content: string
     hash: Bytes
     class: MessageClass
-    summary: JsonColumn<MessageSummary>
+    summary: JsonColumn<Summary>
     rule: ColumnType<string | null, string | null | undefined, string | null>
     signature: ColumnType<Bytes | null, Bytes | null | undefined, Bytes | null>
     created_at: DefaultTime

@@ -16,7 +16,11 @@ type SignaturesTexts = {
   proof: (record: number) => string
   paid: (to: string) => string
   called: (name: string, to: string) => string
+  /** a signed message, by what a signature of it can do */
+  messages: Record<MessageName, string>
 }
+
+type MessageName = 'login' | 'text' | 'payment' | 'allowance' | 'order' | 'vote' | 'power' | 'other' | 'opaque'
 
 export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesTexts> = {
   en: {
@@ -34,6 +38,17 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Proof: record ${record}`,
     paid: (to: string) => `Sent to ${to}`,
     called: (name: string, to: string) => `${name} of ${to}`,
+    messages: {
+      login: 'Sign-in to an application',
+      text: 'Signed text',
+      payment: 'Signed payment',
+      allowance: 'Signed allowance to take tokens',
+      order: 'Signed order',
+      vote: 'Signed vote',
+      power: 'Signed permission to act for the account',
+      other: 'Signed data of an unknown kind',
+      opaque: 'Signed bytes that are not text',
+    },
   },
   de: {
     title: 'Alles, was für Sie unterschrieben wurde',
@@ -49,6 +64,17 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Nachweis: Eintrag ${record}`,
     paid: (to: string) => `Gesendet an ${to}`,
     called: (name: string, to: string) => `${name} von ${to}`,
+    messages: {
+      login: 'Anmeldung bei einer Anwendung',
+      text: 'Unterschriebener Text',
+      payment: 'Unterschriebene Zahlung',
+      allowance: 'Unterschriebene Erlaubnis, Token zu nehmen',
+      order: 'Unterschriebener Auftrag',
+      vote: 'Unterschriebene Stimme',
+      power: 'Unterschriebene Vollmacht für das Konto',
+      other: 'Unterschriebene Daten unbekannter Art',
+      opaque: 'Unterschriebene Bytes, die kein Text sind',
+    },
   },
   fr: {
     title: 'Tout ce qui a été signé pour vous',
@@ -65,6 +91,17 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Preuve : enregistrement ${record}`,
     paid: (to: string) => `Envoyé à ${to}`,
     called: (name: string, to: string) => `${name} de ${to}`,
+    messages: {
+      login: 'Connexion à une application',
+      text: 'Texte signé',
+      payment: 'Paiement signé',
+      allowance: 'Autorisation signée de prendre des jetons',
+      order: 'Ordre signé',
+      vote: 'Vote signé',
+      power: 'Pouvoir signé d’agir pour le compte',
+      other: 'Données signées de nature inconnue',
+      opaque: 'Octets signés qui ne sont pas du texte',
+    },
   },
   es: {
     title: 'Todo lo firmado en tu nombre',
@@ -81,6 +118,17 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Prueba: registro ${record}`,
     paid: (to: string) => `Enviado a ${to}`,
     called: (name: string, to: string) => `${name} de ${to}`,
+    messages: {
+      login: 'Inicio de sesión en una aplicación',
+      text: 'Texto firmado',
+      payment: 'Pago firmado',
+      allowance: 'Permiso firmado para tomar tokens',
+      order: 'Orden firmada',
+      vote: 'Voto firmado',
+      power: 'Poder firmado para actuar por la cuenta',
+      other: 'Datos firmados de tipo desconocido',
+      opaque: 'Bytes firmados que no son texto',
+    },
   },
   ja: {
     title: 'あなたのために行われたすべての署名',
@@ -97,5 +145,16 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `証明: 記録 ${record}`,
     paid: (to: string) => `${to} へ送信`,
     called: (name: string, to: string) => `${to} の ${name}`,
+    messages: {
+      login: 'アプリケーションへのサインイン',
+      text: '署名されたテキスト',
+      payment: '署名された支払い',
+      allowance: '署名されたトークン引き出しの許可',
+      order: '署名された注文',
+      vote: '署名された投票',
+      power: 'アカウントを代行する権限への署名',
+      other: '種類が不明な署名済みデータ',
+      opaque: 'テキストではない署名済みバイト列',
+    },
   },
 }

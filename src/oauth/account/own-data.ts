@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { App } from '../../app.ts'
+import { listAllApprovals, type ApprovalQuestion } from '../../approvals/decide.ts'
 import type { Amount } from '../../http/amount.ts'
 import { textsOf } from '../../http/page.ts'
 import { userWire, type ProvenUser } from '../../users/find.ts'
@@ -23,7 +24,7 @@ export function ownDataFile(
 ): void {
   /**
    * GET /account/data.json: profile, identities, applications, browsers, and for every served network the transactions,
-   * transfers and payments. Amounts are decimal texts in the smallest unit. After a failure the file ends early, so it
+   * signed messages, approvals, transfers and payments. Amounts are decimal texts in the smallest unit. After a failure the file ends early, so it
    * is not valid JSON.
    * - `payments`: native currency as the page lists it.
    * - `native`: all native currency entries of the history, complete as far as `nativeCoverage` says.
@@ -56,13 +57,21 @@ export function ownDataFile(
       .header('cache-control', 'no-store')
       .header('content-disposition', 'attachment; filename="account-data.json"')
       .type('application/json; charset=utf-8')
-      .send(Readable.from(ownDataText(slices, user, person, networks)))
+      .send(Readable.from(ownDataText({ ...slices, ...approvals(app) }, user, person, networks)))
   })
 }
 
+type ApprovalReads = {
+  readApprovals: (owner: { accountId: string }, chainId: number, page: PageOfList) => Promise<Listed<ApprovalQuestion>>
+}
+
+const approvals = (app: App): ApprovalReads => ({
+  readApprovals: ({ accountId }, chainId, page) => listAllApprovals(app, { accountId, chainId }, page),
+})
+
 /** Yields the file in pieces. Lists are read page by page while it is written. */
 export async function* ownDataText(
-  slices: AccountSlices,
+  slices: AccountSlices & ApprovalReads,
   user: ProvenUser,
   person: object,
   networks: { chainId: number; network: string }[],
@@ -72,6 +81,10 @@ export async function* ownDataText(
     const { chainId } = network
     yield `${index === 0 ? '' : ','}${JSON.stringify(network).slice(0, -1)},"transactions":[`
     yield* rows((page) => slices.readSent(user, chainId, { ...page, clientId: null }), sentWire)
+    yield '],"messages":['
+    yield* rows((page) => slices.readMessages(user, chainId, page), asIs)
+    yield '],"approvals":['
+    yield* rows((page) => slices.readApprovals(user, chainId, page), approvalWire)
     yield '],"transfers":['
     yield* rows(
       (page) => slices.readTransfers(user, chainId, { ...page, direction: 'all', includesSpam: true }),
@@ -91,7 +104,8 @@ export async function* ownDataText(
   yield ']}\n'
 }
 
-type ReadPage<T> = (page: { limit: number; cursor?: string | undefined }) => Promise<Listed<T>>
+type PageOfList = { limit: number; cursor?: string | undefined }
+type ReadPage<T> = (page: PageOfList) => Promise<Listed<T>>
 
 async function* rows<T>(read: ReadPage<T>, wire: (entry: T) => object): AsyncGenerator<string> {
   let isFirst = true
@@ -105,6 +119,8 @@ async function* rows<T>(read: ReadPage<T>, wire: (entry: T) => object): AsyncGen
   }
 }
 
+const asIs = (entry: object): object => entry
+const approvalWire = ({ accountId: _, ...question }: ApprovalQuestion): object => question
 const sentWire = ({ value, fee, ...rest }: SentTransaction): object => ({
   ...rest,
   value: amountWire(value),

@@ -73,15 +73,18 @@ export function signatureItem(words: Texts, network: string, one: ShownSignature
 /** Returns a line for each call. */
 function linesOf(
   { signatures: texts }: Texts,
-  { kind, calls, delegate }: ShownSignature,
+  { kind, calls, delegate, message }: ShownSignature,
 ): { what: string; value: ShownCall['value'] }[] {
   if (delegate !== null) return [{ what: texts.delegated(delegate), value: null }]
+  if (message !== null) return [{ what: messageLine(texts.messages[message.class], message.text), value: null }]
   if (kind === 'cancel') return [{ what: texts.cancelled, value: null }]
   return calls.map(({ called, to, value }) => ({
     what: called === null ? texts.paid(to) : texts.called(called, to),
     value,
   }))
 }
+
+const messageLine = (name: string, text: string | null): string => (text === null ? name : `${name}: “${text}”`)
 
 export function signaturesBody(
   words: Texts,

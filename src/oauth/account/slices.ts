@@ -1,5 +1,6 @@
 import type { Amount } from '../../http/amount.ts'
 import type { Hex, UserId } from '../../ids.ts'
+import type { MessageClass } from '../../messages/classify.ts'
 import type { Texts } from '../../texts/en.ts'
 
 /** Data and actions of other slices for an account. They are passed in, because this slice may not import them. */
@@ -29,6 +30,8 @@ export type AccountSlices = {
   ): Promise<Listed<SentTransaction>>
   /** what is known of the addresses that an approval names; at most MAX_NAMED of each */
   readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
+  /** messages that the user signed, for all applications */
+  readMessages(owner: AccountOwner, chainId: number, page: PageAsked): Promise<Listed<OwnMessage>>
   /** from the signer's log, on every network */
   readSignatures(owner: AccountOwner, page: { cursor?: string | undefined }): Promise<Listed<ShownSignature>>
   /** null if there is no chain to send on */
@@ -126,6 +129,19 @@ export type SentTransaction = {
   sentAt: Date
 }
 
+/** A message that the user signed for an application. */
+export type OwnMessage = {
+  id: string
+  clientId: string
+  kind: 'text' | 'bytes' | 'typedData'
+  /** text, 0x-hex, or typed data as JSON text */
+  content: string
+  hash: Hex
+  signature: Hex
+  /** ISO 8601 */
+  createdAt: string
+}
+
 /** The transfer that a transaction makes, if it makes one. */
 export type ShownMove = {
   /** null for a single collectible */
@@ -151,11 +167,13 @@ export type ShownSignature = {
   record: number
   signedAt: Date
   chainId: number
-  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization'
-  /** one call; several of an operation, which are executed together; none of an authorization */
+  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'
+  /** one call; several of an operation, which are executed together; none of an authorization or a message */
   calls: ShownCall[]
   /** code that may act for the account because of this signature */
   delegate: string | null
+  /** class of a message, and its text, shortened; null for other bytes and typed data */
+  message: { class: MessageClass; text: string | null } | null
   /** null if it has no nonce */
   nonce: number | null
   hash: Hex

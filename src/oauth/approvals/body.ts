@@ -1,5 +1,5 @@
 import { html } from 'ghtml'
-import type { Approval, ApprovalState } from '../../approvals/decide.ts'
+import type { ApprovalQuestion, ApprovalState } from '../../approvals/decide.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
@@ -16,7 +16,7 @@ const WAITS_MS = 700
 export type Asker = { name: string; logoUri: string | null; hosts: string[]; origins: string[] }
 
 type Shown = {
-  approval: Approval
+  approval: ApprovalQuestion
   asker: Asker
   described: Described
   names: Names
@@ -98,7 +98,7 @@ const fact = (name: string, value: string): string =>
 const scrolling = (label: string, text: string): string =>
   html`<pre tabindex="0" role="group" aria-label="${label}">${text}</pre>`
 
-function askerHtml(words: Texts, { createdAt, askedFrom }: Approval, { name, logoUri, hosts }: Asker): string {
+function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { name, logoUri, hosts }: Asker): string {
   const texts = words.approvals
   return html`
     <div class="row">
@@ -155,7 +155,7 @@ function addressHtml(words: Texts, names: Names, address: string): string {
     >!${isNew ? html`<br /><span class="danger">${words.approvals.neverUsed}</span>` : ''}`
 }
 
-type Decided = { approval: Approval; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
+type Decided = { approval: ApprovalQuestion; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
 
 /** Renders a request that was decided or has expired. The script tells it to the window that opened this one. */
 export function decidedBody(words: Texts, { approval, state, asker }: Decided): string {
@@ -190,7 +190,7 @@ export function outcomeOf(
 }
 
 /** A line of the inbox; `sentence`: null for content that cannot be read. */
-export type Listed = { approval: Approval; asker: Asker; sentence: Rich | null; network: string }
+export type Listed = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
 
 /** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
 export function inboxBody(words: Texts, listed: Listed[], now: number): string {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import type { Approval } from '../../approvals/decide.ts'
+import type { ApprovalQuestion } from '../../approvals/decide.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
 import { checksummed } from '../../messages/address.ts'
-import { classify, type MessageFacts, type MessageSummary } from '../../messages/classify.ts'
+import { classify, type MessageFacts, type Summary } from '../../messages/classify.ts'
 import { digestOf, readMessage, type Message } from '../../messages/message.ts'
 import { visible } from '../../messages/text.ts'
 import { approvalDigest } from '../../signer-wire/approval.ts'
@@ -11,16 +11,16 @@ import type { ApprovalContent } from '../../store/column-values.ts'
 import { readCall } from './read-call.ts'
 
 /** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
-export type Move = MessageSummary['moves'][number]
+export type Move = Summary['moves'][number]
 
-export type Warning = MessageSummary['warnings'][number] | 'call'
+export type Warning = Summary['warnings'][number] | 'call'
 
 /** What a request does, from its parsed content alone. */
 export type Described = {
   /** of the content, for the approval token */
   digest: string
   /** `call`: of a function that is not known; `several`: calls that are made together */
-  sentence: MessageSummary['sentence'] | 'call' | 'several'
+  sentence: Summary['sentence'] | 'call' | 'several'
   moves: Move[]
   /** calls of functions that are not known */
   calls: { to: string; selector: Hex }[]
@@ -48,7 +48,7 @@ export function describe(content: ApprovalContent, facts: MessageFacts): Describ
  * Returns a value that is equal only if the same request is approved as was shown. The form has it, so that a row that
  * changed in between is not approved.
  */
-export const shownMark = ({ id, intentId, clientId }: Approval, { digest }: Described): string =>
+export const shownMark = ({ id, intentId, clientId }: ApprovalQuestion, { digest }: Described): string =>
   createHash('sha256')
     .update(JSON.stringify([id, intentId, clientId, digest]))
     .digest('hex')

@@ -4,11 +4,11 @@ import { shapeOf, type Shape, type Value } from '../../abi/shape.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
 import { checksummed } from '../../messages/address.ts'
-import type { MessageSummary } from '../../messages/classify.ts'
+import type { Summary } from '../../messages/classify.ts'
 import type { EquivalentCall } from '../../messages/equivalent-call.ts'
 import { allows, allowsAll, allowsByPermit2, isUnlimited, pays, paysNative, type Grant } from '../../messages/grants.ts'
 
-type Move = MessageSummary['moves'][number]
+type Move = Summary['moves'][number]
 /** Returns null if the call takes from another account. `own`: lower-case. */
 type Reader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
 

@@ -9,11 +9,15 @@ import {
   type PolicyQuestion,
   type ReadMeter,
 } from '../policy/evaluate.ts'
-import { effectOf } from '../policy/effect.ts'
-import { evaluateCalls } from '../policy/evaluate-calls.ts'
+import { effectOf, effectsOfMessage } from '../policy/effect.ts'
+import { evaluateCalls, type AllowedCalls } from '../policy/evaluate-calls.ts'
 import { charge, usedIn, type MeterWindow } from '../policy/window.ts'
+import { classify } from '../../messages/classify.ts'
+import { readMessage } from '../../messages/message.ts'
+import { readMessageEvidence, readMessageRow } from '../ledger/message-ledger.ts'
 import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
 import type { LedgerRow } from '../ledger/record.ts'
+import type { EvidenceBesides } from '../rules/authority.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
 import { openStoreForReading } from '../store.ts'
 
@@ -43,12 +47,12 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   const first = new Map<string, string | null>()
   try {
     const rows = db
-      .prepare(`SELECT * FROM ledger WHERE kind IN ('send', 'replace', 'cancel', 'operation') ORDER BY seq`)
+      .prepare(`SELECT * FROM ledger WHERE kind IN ('send', 'replace', 'cancel', 'operation', 'message') ORDER BY seq`)
       .iterate()
     for (const row of rows as Iterable<LedgerRow>) {
       const { at, seq, kind } = row
-      if (kind === 'operation') {
-        yield replayOperation(row)
+      if (kind === 'operation' || kind === 'message') {
+        yield replayQuestions(row, kind === 'operation' ? questionsOf(row) : messageQuestionsOf(row))
         continue
       }
       const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
@@ -72,7 +76,7 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
         chargeAll(at, answer.charges)
       }
       const { userId, clientId, effect } = question
-      const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
+      const refusal = refusalOf(row, answer)
       yield { seq, at, userId, clientId, chainId: effect.chainId, refusal }
     }
   } finally {
@@ -88,15 +92,34 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
       windows.set(meter, charge(windows.get(meter) ?? null, { at, period, amount }))
   }
 
-  function replayOperation(row: LedgerRow): ReplayedSignature {
+  function replayQuestions(row: LedgerRow, questions: PolicyQuestion[]): ReplayedSignature {
     const { seq, at, user_id: userId } = row
     const [clientId, chainId] = [row.client_id!, row.chain_id!]
-    const questions = questionsOf(row)
     const answer = frozen(policy, questions[0]!, null) ?? evaluateCalls(policy, questions, readAt(at))
     if (answer.allowed) chargeAll(at, answer.charges)
-    const refusal = answer.allowed ? null : { rule: answer.rule, reason: answer.reason }
-    return { seq, at, userId, clientId, chainId, refusal }
+    return { seq, at, userId, clientId, chainId, refusal: refusalOf(row, answer) }
   }
+}
+
+/** Returns the rejection, or the demand of an approval that was not shown when the record was made. */
+function refusalOf({ evidence }: LedgerRow, answer: PolicyAnswer | AllowedCalls): ReplayedSignature['refusal'] {
+  if (!answer.allowed) return { rule: answer.rule, reason: answer.reason }
+  const { approval_jti: approved } = JSON.parse(evidence ?? '{}') as EvidenceBesides
+  if (answer.requires === null || approved !== undefined) return null
+  return { rule: answer.requires, reason: 'it requires the user’s approval, and none was shown' }
+}
+
+/**
+ * Builds the questions of a message from its content and its time. Whether a sign-in belonged to the application was decided then:
+ * the record names its host.
+ */
+function messageQuestionsOf(row: LedgerRow): PolicyQuestion[] {
+  const { kind, content, chainId, address: from } = readMessageRow(row)
+  const { domain } = readMessageEvidence(row)
+  const input = { text: { text: content }, bytes: { hex: content }, typedData: { typedData: content } }[kind]
+  const facts = { address: from, chainId, at: row.at, domains: domain === null ? [] : [domain] }
+  const effects = effectsOfMessage(classify(readMessage(input), facts), { chainId, from })
+  return effects.map((effect) => ({ effect, feeWei: 0n, userId: row.user_id, clientId: row.client_id! }))
 }
 
 /** Builds a question per call of an operation; its fees are 0 because a sponsor pays them. */

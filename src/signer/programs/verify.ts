@@ -20,11 +20,13 @@ import { openKekOf, type KekSettings } from '../keys/open-kek.ts'
 import { checkWitness, follow, readHead } from '../ledger/ledger.ts'
 import { assertMac, hasMac, type Macs } from '../ledger/macs.ts'
 import { verifyKeptPolicy } from '../rules/kept-policy.ts'
+import { APPROVAL_RULE } from '../rules/message-rules.ts'
 import { verifyMeters } from '../rules/meters.ts'
 import { GENESIS, OUTER, type LedgerRow } from '../ledger/record.ts'
 import { openStoreForReading, schemaFault } from '../store.ts'
 import { effectOf } from '../transaction.ts'
 import { openTree } from '../ledger/tree.ts'
+import { messageFault } from './verify-messages.ts'
 import { delegationFault, operationFault, outerFaults } from './verify-operations.ts'
 import { readSignedHead, type Hex } from '../../signer-wire/wire.ts'
 import { WITHDRAWAL } from '../rules/withdrawals.ts'
@@ -181,6 +183,7 @@ function checkSignature(row: LedgerRow): string | null {
   try {
     if (row.kind === 'operation') return operationFault(row)
     if (row.kind === 'authorization') return delegationFault(row)
+    if (row.kind === 'message') return messageFault(row)
     const { r, s, v, yParity, ...tx } = parseTransaction(raw) as ReturnType<typeof parseTransaction> & Point
     const digest = keccak(bytes(serializeTransaction(tx))!)
     const recovery = (yParity ?? Number(v! - 35n) % 2) as 0 | 1
@@ -193,7 +196,7 @@ function checkSignature(row: LedgerRow): string | null {
     if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash is another'
     return null
   } catch {
-    return 'its bytes are not a signed transaction'
+    return 'its bytes are not what the signer signs'
   }
 }
 
@@ -241,7 +244,7 @@ const queries: [problem: string, sql: string][] = [
   [
     'First signatures without a token',
     `SELECT 1 FROM ledger WHERE (kind = 'send' AND token_id IS NULL AND NOT (rule = '${OUTER}' AND user_id LIKE 'SPONSOR-%'))
-      OR (kind IN ('operation', 'authorization') AND (token_id IS NULL OR user_id LIKE 'SPONSOR-%'))`,
+      OR (kind IN ('operation', 'authorization', 'message') AND (token_id IS NULL OR user_id LIKE 'SPONSOR-%'))`,
   ],
   [
     'Nonces with an authorization and something else',
@@ -252,6 +255,17 @@ const queries: [problem: string, sql: string][] = [
     'Intents or ids with two operations',
     `SELECT 1 FROM ledger WHERE kind = 'operation' GROUP BY intent_id HAVING count(*) > 1
       UNION ALL SELECT 1 FROM ledger WHERE kind = 'operation' GROUP BY chain_id, effect HAVING count(*) > 1`,
+  ],
+  ['Intents with two messages', `SELECT 1 FROM ledger WHERE kind = 'message' GROUP BY intent_id HAVING count(*) > 1`],
+  [
+    'Messages without the approval that their rule demands',
+    `SELECT 1 FROM ledger WHERE kind = 'message' AND rule = '${APPROVAL_RULE}'
+      AND (json_extract(evidence, '$.approval_jti') IS NULL OR json_extract(evidence, '$.approval_sha256') IS NULL)`,
+  ],
+  [
+    'Approvals that were used twice',
+    `SELECT 1 FROM ledger WHERE evidence IS NOT NULL AND json_extract(evidence, '$.approval_sha256') IS NOT NULL
+      GROUP BY json_extract(evidence, '$.approval_sha256') HAVING count(DISTINCT intent_id) > 1`,
   ],
   [
     'Authorizations without an operation',

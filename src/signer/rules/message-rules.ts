@@ -7,6 +7,9 @@ import { domainSeparator, type TypedDomain } from '../../messages/typed-data.ts'
 import { pass, type PolicyLimits } from './policy.ts'
 import { Refusal } from '../refusal.ts'
 
+/** The rule that demands, and the record of a message that has, the user's approval. */
+export const APPROVAL_RULE = 'message-approval'
+
 /**
  * Rejects typed data that the account's own code, or a dispatcher, could take for an operation. The domain separator is compared by
  * value, on any network and for any account, so no name of a type or field can hide it.
@@ -54,7 +57,6 @@ export function builtInRule(
   isNamed: boolean,
 ): { rule: string; requires: string | null } {
   if (needs === 'token' || isNamed) return { rule: `message-${name}`, requires: null }
-  const rule =
-    needs === 'approval' ? 'message-approval' : pass({ allowed: false, rule: 'message-not-listed' }, 'message')
+  const rule = needs === 'approval' ? APPROVAL_RULE : pass({ allowed: false, rule: 'message-not-listed' }, 'message')
   return { rule, requires: rule }
 }

@@ -57,7 +57,7 @@ export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal)
   // An operation uses no nonce of its user. So if a sponsor lost nonces, any user's operations may be lost, and every user's meters
   // are affected.
   const signsOperations = db.prepare(`SELECT 1 FROM ledger WHERE kind = 'operation' LIMIT 1`).get() !== undefined
-  const lostOfAll = signsOperations ? lostAt.get(ANY_SPONSOR) : undefined
+  const lostOfAll = later(signsOperations ? lostAt.get(ANY_SPONSOR) : undefined, readLostMessages(db))
   // By meter: the time that `countFrom` applied, until the meter is charged again.
   const datedFrom = new Map<string, number>()
 
@@ -156,6 +156,16 @@ export function verifyMeters(db: DatabaseSync): string[] {
   }
   wrong += counted.size
   return wrong === 0 ? [] : [`Meters that differ from what the ledger charged: ${wrong}.`]
+}
+
+/**
+ * Returns when the last restore was accepted in a ledger whose messages had used limits. A message leaves no trace on a chain, so
+ * any restore may have lost some. Undefined if there was none.
+ */
+function readLostMessages(db: DatabaseSync): number | undefined {
+  const sql = `SELECT max(at) AS at FROM ledger AS restore WHERE kind = 'restore' AND EXISTS
+    (SELECT 1 FROM ledger AS message WHERE kind = 'message' AND spent IS NOT NULL AND message.seq < restore.seq)`
+  return (db.prepare(sql).get() as { at: number | null }).at ?? undefined
 }
 
 /**

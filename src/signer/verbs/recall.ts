@@ -99,7 +99,8 @@ function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
 const MAX_RECORDS = 500
 
 /**
- * Handles the verb `recallSince`: lists signatures after a record. It needs no token, because they were returned before.
+ * Handles the verb `recallSince`: lists signatures after a record. It needs no token, because they were returned before. It omits
+ * messages: a message uses no nonce, and the same request again returns the recorded signature.
  * Errors: bad_request.
  */
 export function recallSince(ledger: Ledger, request: unknown): RecalledSince {

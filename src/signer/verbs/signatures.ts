@@ -3,16 +3,19 @@ import { hash } from 'node:crypto'
 import type { RunBeside } from '../beside.ts'
 import type { Heads } from '../ledger/heads.ts'
 import type { Ledger } from '../ledger/ledger.ts'
+import { readMessageRow, type HeldMessage } from '../ledger/message-ledger.ts'
 import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
 import type { LedgerRow } from '../ledger/record.ts'
 import { readSignaturesRequest } from '../request.ts'
 import { toCallTexts } from './sign-operation.ts'
 import { MAX_FRAME_BYTES } from '../../signer-wire/frames.ts'
-import { readSignedHead, type ListedSignature, type SignaturePage } from '../../signer-wire/wire.ts'
+import { readSignedHead, type ListedMessage, type ListedSignature, type SignaturePage } from '../../signer-wire/wire.ts'
 
 const MAX_SIGNATURES = 20
 // A generous estimate, in bytes: field names, a user id, and the 50 hashes of a proof.
 const OVERHEAD = 6_000
+/** Characters of an answer per byte of `raw`, if it is more than its hexadecimal digits: JSON writes a control character with six. */
+const BULK: Partial<Record<LedgerRow['kind'], number>> = { operation: 4, message: 8 }
 
 /**
  * Handles the verb `signatures`: lists the ledger's signatures of a user's account, newest first, whichever application requested
@@ -35,7 +38,7 @@ export async function listSignatures(
   const signatures: ListedSignature[] = []
   let room = MAX_FRAME_BYTES - OVERHEAD
   for (const row of rows.slice(0, MAX_SIGNATURES)) {
-    room -= row.raw!.length * (row.kind === 'operation' ? 4 : 2) + OVERHEAD
+    room -= row.raw!.length * (BULK[row.kind] ?? 2) + OVERHEAD
     if (room < 0 && signatures.length > 0) break
     signatures.push(await beside(() => toListed(row, ledger.tree.inclusion(row.seq - 1, size))))
   }
@@ -52,6 +55,7 @@ function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
     hash: toHex(row.hash!),
     nonce: row.nonce,
     ...(row.kind === 'operation' ? { calls: toCallTexts(readHeldOperation(readOperationRow(row)).calls) } : {}),
+    ...(row.kind === 'message' ? { message: toListedMessage(readMessageRow(row)) } : {}),
     ...(row.kind === 'authorization' ? { delegate: toHex(row.effect!) } : {}),
     chainId: row.chain_id!,
     intentId: row.intent_id!,
@@ -61,3 +65,10 @@ function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
     proof: proof.map((one) => one.toString('hex')),
   }
 }
+
+const toListedMessage = ({ kind, content, signature, class: name }: HeldMessage): ListedMessage => ({
+  kind,
+  content,
+  class: name,
+  signature: toHex(signature),
+})

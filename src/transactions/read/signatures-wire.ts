@@ -53,17 +53,30 @@ const Signature = Type.Object(
     signedAt: Type.String(),
     network: Nullable(Type.String({ description: 'null where this installation serves the network no more' })),
     chainId: Type.Integer(),
-    kind: Type.Unsafe<'send' | 'replace' | 'cancel' | 'operation' | 'authorization'>(
-      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization'], description: 'First signature of a nonce, the same at a higher fee, or nothing but the nonce; an operation that a sponsor sends; that the account runs the code at `to` (EIP-7702), for which it uses its nonce. `hash` of the last two is what was signed, of no transaction' }), // prettier-ignore
+    kind: Type.Unsafe<'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'>(
+      Type.String({ enum: ['send', 'replace', 'cancel', 'operation', 'authorization', 'message'], description: 'First signature of a nonce, the same at a higher fee, or nothing but the nonce; an operation that a sponsor sends; that the account runs the code at `to` (EIP-7702), for which it uses its nonce; a message or typed data. `hash` of the last three is what was signed, of no transaction' }), // prettier-ignore
     ),
     ...call,
+    to: Nullable(Address),
+    message: Type.Optional(
+      Type.Object(
+        {
+          kind: Type.Unsafe<'text' | 'bytes' | 'typedData'>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
+          class: Type.String({ description: 'What a signature of it can do, as in `POST /v1/signatures/message`' }), // prettier-ignore
+          content: Nullable(
+            Type.String({ description: 'The text, 0x-hex of bytes, or JSON text of typed data; null if another application requested it' }), // prettier-ignore
+          ),
+        },
+        { description: 'Of a message' },
+      ),
+    ),
     calls: Type.Optional(
       Type.Array(Type.Object(call), {
         description:
           'Of an operation all of its calls: they are done in this order or not at all. The first is above, too',
       }),
     ),
-    nonce: Nullable(Type.Integer({ description: 'null of an operation, which has none' })),
+    nonce: Nullable(Type.Integer({ description: 'null of an operation or a message, which have none' })),
     hash: Hash,
     transactionId: Nullable(
       Type.String({ description: 'Of this application, where the database has it; null of others' }),

@@ -7,7 +7,7 @@ import { chainOf } from '../../http/caller.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../../http/cursor.ts'
 import type { Hex } from '../../ids.ts'
 import { decodeRlp, type Decoded } from '../../rlp.ts'
-import type { ListedSignature } from '../../signer-wire/wire.ts'
+import type { ListedMessage, ListedSignature } from '../../signer-wire/wire.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import type { WireSignature } from './signatures-wire.ts'
@@ -19,16 +19,18 @@ export type SignatureOfAccount = {
   signedAt: Date
   kind: ListedSignature['kind']
   chainId: number
-  /** null for an operation, which has none */
+  /** null for an operation or a message, which have none */
   nonce: number | null
   hash: Hex
   /**
-   * calls in order: one of a transaction, none of an authorization, one or more of an operation, which are executed
+   * calls in order: one of a transaction, none of an authorization or a message, one or more of an operation, which are executed
    * together
    */
   calls: ListedCall[]
   /** the code that it authorizes */
   delegate: Hex | null
+  /** content and class of a message */
+  message: ListedMessage | null
   /** id of the transaction, if the database has it */
   transactionId: string | null
   /** application of the token; null without a token */
@@ -114,13 +116,14 @@ function toSignature(one: ListedSignature, known: KnownIntent | undefined, head:
       called: data.length < 4 ? null : name,
     })),
     delegate: one.delegate ?? null,
+    message: one.message ?? null,
     transactionId: known === undefined ? null : intentId,
     proof: { record: seq, leaf: record, path: proof, head },
   }
 }
 
 function callsOf({ kind, raw, calls = [] }: ListedSignature): { to: Buffer; value: bigint; data: Buffer }[] {
-  if (kind === 'authorization') return []
+  if (kind === 'authorization' || kind === 'message') return []
   if (kind === 'operation')
     return calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }))
   const { to, value, data } = readSigned(fromHex(raw))
@@ -166,9 +169,16 @@ const toWireCall = ({ to, value, selector, called }: ListedCall) => ({
   function: called,
 })
 
+/** Omits the content of a message that another application requested. */
+const toWireMessage = ({ kind, content, class: name }: ListedMessage, isOwn: boolean) => ({
+  kind,
+  class: name,
+  content: isOwn ? content : null,
+})
+
 function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireSignature {
-  const { seq, signedAt, kind, chainId, nonce, hash, calls, delegate, transactionId, clientId } = one
-  const { to, value, selector, called } = calls[0] ?? { to: delegate!, value: 0n, selector: null, called: null }
+  const { seq, signedAt, kind, chainId, nonce, hash, calls, delegate, message, transactionId, clientId } = one
+  const { to, value, selector, called } = calls[0] ?? { to: delegate, value: 0n, selector: null, called: null }
   const isOwn = clientId === caller.clientId
   return {
     record: seq,
@@ -178,10 +188,11 @@ function toWire({ chains }: App, caller: Caller, one: SignatureOfAccount): WireS
     nonce,
     hash,
     network: chains.get(chainId)?.name ?? null,
-    to: checksumAddress(to),
+    to: to === null ? null : checksumAddress(to),
     value: bigNumber(value),
     selector,
     function: called,
+    ...(message === null ? {} : { message: toWireMessage(message, isOwn) }),
     ...(kind === 'operation' ? { calls: calls.map(toWireCall) } : {}),
     transactionId: isOwn ? transactionId : null,
     clientId: isOwn ? clientId : null,
