@@ -6,9 +6,12 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { saveApplication } from '../src/applications/registry.ts'
+import { askApproval } from '../src/approvals/ask.ts'
+import { accountIdOf } from '../src/ids.ts'
 import { presets } from '../src/oauth/federation/presets.ts'
 import type { ProviderSettings } from '../src/oauth/federation/providers.ts'
-import { authorizationUrl, rehearse, type Rehearsal } from '../test/rehearsal.ts'
+import { approvalRequests } from '../test/approval-requests.ts'
+import { addressOf, authorizationUrl, rehearse, type Rehearsal } from '../test/rehearsal.ts'
 import { languages } from '../src/texts/choose.ts'
 import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
 
@@ -155,5 +158,17 @@ for (const words of languages)
     await look(page, name('account'))
     await page.goto(`${world.origin}/account/erase`)
     await look(page, name('erase'))
+    const username = `reader-${words.language}`
+    const content = approvalRequests(
+      { address: addressOf(`DEV-${username}`), bob: addressOf('DEV-bob') },
+      2_000_000_000,
+    )['allowance without end']!
+    const caller = { accountId: accountIdOf('DEV', username), clientId: 'demo', chainId: 31_337 }
+    const asked = { caller, intentId: username, content, rule: 'r', askedFrom: null }
+    const { url } = await askApproval(world.app, asked)
+    await page.goto(`${world.origin}/account/approvals`)
+    await look(page, name('approvals'))
+    await page.goto(url)
+    await look(page, name('approval'))
     await page.context().close()
   })
