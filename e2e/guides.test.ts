@@ -187,6 +187,40 @@ test('the page on writes works as it stands: the same key returns the same trans
   assert.deepEqual([answers[1].id, answers[1].hash], [answers[0].id, answers[0].hash])
 })
 
+test('the page on messages works as it stands: a sign-in, a permit, and a text that needs its user', async (t) => {
+  const page = 'docs/build/sign-messages.md'
+  const [login, terms, dry] = await runShellOf(t, page)
+  assert.deepEqual(
+    [login.class, terms.code, dry.class, dry.approval],
+    ['login', 'approval_required', 'text', 'required'],
+  )
+  assert.match(terms.approval.url, /\/account\/approvals\/apr_/)
+
+  const { facts, dataDir, port } = installed.program
+  const code = /<!-- run -->\n```js\n([\s\S]*?)```/
+    .exec(await readFile(join(root, page), 'utf8'))![1]!
+    .replaceAll('http://localhost:4000', facts.origin)
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
+  t.after(() => rm(folder, { recursive: true, force: true }))
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  await writeFile(join(folder, 'sign.mjs'), code)
+  const { DATABASE_URL } = installed.here.env
+  const env = {
+    ...{ PATH: process.env.PATH, ...keepCompiled(), DATA_DIR: dataDir, PORT: String(port) },
+    ...(DATABASE_URL === undefined ? {} : { DATABASE_URL }),
+  }
+  const run = promisify(execFile)
+  const main = join(root, 'src/cli/main.ts')
+  const token = await run(process.execPath, ['--disable-warning=ExperimentalWarning', main, 'token', 'erin'], { env })
+  const { stdout } = await run(process.execPath, ['sign.mjs'], { cwd: folder, env: { ...env, TOKEN: token.stdout.trim() } }) // prettier-ignore
+  assert.deepEqual(stdout.split('\n').slice(0, 3), [
+    'signed in: true',
+    'allowance not_required 1500000',
+    'permit: true',
+  ])
+  assert.match(stdout, /method: 'eoa'/)
+})
+
 suite('a quickstart works as it stands: sign-in, balance, and one transfer to a user who has never signed in', () => {
   const quickstarts = [
     ['express', 'js', 'app.mjs', process.execPath],

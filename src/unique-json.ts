@@ -25,7 +25,10 @@ export function readUniqueJson(text: string): unknown {
   return value
 }
 
-/** Finds the first name that an object of a valid JSON text contains twice. */
+/** A longer name is cut in the error. */
+const MAX_NAME = 128
+
+/** Finds the first name that an object of a valid JSON text contains twice, as JSON. */
 function findTwice(text: string): string | null {
   const names: (Set<string> | null)[] = []
   for (const [token, quoted, colon] of text.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?|[{}[\]]/gs)) {
@@ -35,7 +38,7 @@ function findTwice(text: string): string | null {
     else if (colon !== undefined) {
       const name = JSON.parse(quoted!) as string
       const known = names.at(-1)!
-      if (known!.has(name)) return JSON.stringify(name)
+      if (known!.has(name)) return JSON.stringify(name.slice(0, MAX_NAME))
       known!.add(name)
     }
   }

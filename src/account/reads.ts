@@ -130,11 +130,9 @@ const MAX_SHOWN = 80
 
 /** Returns the start of a text on one line, with invisible characters as their code points. */
 function shortened(text: string): string {
-  const [start, line] = [
-    [...text].slice(0, MAX_SHOWN).join(''),
-    (part: string) => visible(part.replaceAll(/\s+/g, ' ')),
-  ]
-  return start.length < text.length ? `${line(start)}…` : line(start)
+  const start = Array.from(text).slice(0, MAX_SHOWN).join('')
+  const line = visible(start.replaceAll(/\s+/g, ' '))
+  return start.length < text.length ? `${line}…` : line
 }
 
 /** Returns a transaction as the page shows it. */

@@ -29,7 +29,7 @@ export type TypedReading = {
   sentence: 'revoke' | null
 }
 
-type Found = Partial<Omit<TypedReading, 'class'>>
+type RowReading = Partial<Omit<TypedReading, 'class'>>
 type TypedRow = {
   class: MessageClass
   /** where such a message counts: at a contract, which may be any; at Permit2; anywhere, also without a contract */
@@ -37,11 +37,11 @@ type TypedRow = {
   /** encodeType of the primary type, or all of its variants */
   type: string | RegExp
   /** Returns null if this row does not apply. */
-  read: (message: StructValue, contract: Buffer, typed: TypedData) => Found | null
+  read: (message: StructValue, contract: Buffer, typed: TypedData) => RowReading | null
 }
 
 /**
- * Reads what typed data does. It is recognised by its encoded type and its contract, never by the type's name, which anybody can
+ * Reads what typed data does. It is recognised by its encoded type and its contract, never by the type's name, which anyone can
  * give to anything. What is in no row is `other`.
  */
 export function readClass(typed: TypedData): TypedReading {
@@ -340,7 +340,7 @@ function rowOf(name: 'vote' | 'power', type: string, own?: string): TypedRow {
   }
 }
 
-function authorization(message: StructValue, token: Buffer): Found {
+function authorization(message: StructValue, token: Buffer): RowReading {
   return {
     owners: owner(message, 'from'),
     grants: [pays(token, bytes(message, 'to'), number(message, 'value'))],
@@ -349,7 +349,7 @@ function authorization(message: StructValue, token: Buffer): Found {
 }
 
 /** Reads allowances of Permit2. One that expires at 0 ends in the block in which it starts. */
-function permits(message: StructValue, details: readonly StructValue[]): Found {
+function permits(message: StructValue, details: readonly StructValue[]): RowReading {
   const deadline = number(message, 'sigDeadline')
   const grants = details.map((one) => {
     const until = number(one, 'expiration') === 0n ? deadline : number(one, 'expiration')
@@ -359,7 +359,7 @@ function permits(message: StructValue, details: readonly StructValue[]): Found {
 }
 
 /** Reads what a spender may take once, by Permit2. */
-function transferFrom(message: StructValue): Found {
+function transferFrom(message: StructValue): RowReading {
   const permitted = message.get('permitted')!
   const until = number(message, 'deadline')
   const grants = (Array.isArray(permitted) ? (permitted as StructValue[]) : [permitted as StructValue]).map((one) =>
@@ -374,7 +374,7 @@ function receiver(message: StructValue): TypedReading['buyers'] {
   return address.equals(ZERO) ? [] : [[address]]
 }
 
-function oneInch(message: StructValue, contract: Buffer): Found {
+function oneInch(message: StructValue, contract: Buffer): RowReading {
   return {
     owners: owner(message, 'maker'),
     grants: [allows(bytes(message, 'makerAsset'), contract, number(message, 'makingAmount'))],
@@ -382,7 +382,7 @@ function oneInch(message: StructValue, contract: Buffer): Found {
   }
 }
 
-function zeroEx(message: StructValue, contract: Buffer): Found {
+function zeroEx(message: StructValue, contract: Buffer): RowReading {
   const until = message.has('expiry') ? number(message, 'expiry') : number(message, 'expiryAndNonce') >> 192n
   return {
     owners: owner(message, 'maker'),
@@ -399,7 +399,7 @@ function leavesOf(tree: TypedValue, path: readonly (string | number)[]): OrderLe
 }
 
 /** Reads orders of Seaport: each item that is offered can leave, for what is asked in return. */
-function seaport(leaves: readonly OrderLeaf[], contract: Buffer): Found {
+function seaport(leaves: readonly OrderLeaf[], contract: Buffer): RowReading {
   return {
     owners: leaves.map(({ path, order }) => ({ path: [...path, 'offerer'], address: bytes(order, 'offerer') })),
     grants: leaves.flatMap(({ order }) =>

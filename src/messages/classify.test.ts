@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { suite, test } from 'node:test'
 import { encodeFunctionData, getAddress, maxUint160, maxUint256, parseAbi } from 'viem'
+import { randomOf } from '../../test/random.ts'
 import { keccak } from '../keccak.ts'
 import { operationDigest } from '../gas/operation.ts'
 import { GAS_PAIRS } from '../gas/addresses.ts'
@@ -639,4 +640,31 @@ test('a permit inside another message is no permit, and needs a user', () => {
 test('an empty batch of allowances allows nothing', () => {
   const source = typed(`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }, AT_PERMIT2) // prettier-ignore
   assert.deepEqual([classOf(source).calls, classOf(source).needs], [[], 'token'])
+})
+
+test('whatever is changed in a message, it is classified or refused with its place, and what is stored is the same message', () => {
+  const whole = randomOf(7)
+  const values = [null, '', 0, -1, '0x', [], {}, true, 'uint256', '[]', ALICE, WORD, 2 ** 60, 'Permit', '__proto__']
+  const counts = { refused: 0, classified: 0 }
+  for (let round = 0; round < 3_000; round++) {
+    let text = JSON.stringify(EXAMPLES[whole(EXAMPLES.length)]!.typed)
+    for (let change = whole(3); change >= 0; change--) {
+      const parts = text.split(/(?<=[:,[{}\]])/)
+      const at = whole(parts.length)
+      if (whole(2) === 0) parts.splice(at, 1, parts[whole(parts.length)]!)
+      else parts[at] = parts[at]!.replace(/"[^"]*"|\d+/, () => JSON.stringify(values[whole(values.length)]))
+      text = parts.join('')
+    }
+    try {
+      const message = read(text)
+      const found = classify(message, facts)
+      assert.deepEqual(digestOf(read(messageText(message).content)), digestOf(message))
+      if (found.needs === 'token') assert.ok(found.class === 'payment' || found.class === 'allowance', text)
+      counts.classified++
+    } catch (error) {
+      assert.ok(error instanceof MessageInvalid, `${text}: ${String(error)}`)
+      counts.refused++
+    }
+  }
+  assert.ok(counts.refused > 500 && counts.classified > 100, JSON.stringify(counts))
 })

@@ -1,4 +1,4 @@
-/** A message that cannot be signed by anybody, and where the problem is. */
+/** A message that cannot be signed, and where the problem is. */
 export class MessageInvalid extends Error {
   readonly code: 'invalid_message' | 'invalid_typed_data'
   /** JSON pointer (RFC 6901) below the field of the request; empty for all of it */
@@ -18,5 +18,8 @@ export class MessageInvalid extends Error {
 export const typedDataInvalid = (path: readonly (string | number)[], problem: string): MessageInvalid =>
   new MessageInvalid('invalid_typed_data', pointerOf(path), problem)
 
+/** Long names are cut, because an error is shown. */
+const MAX_NAME = 128
+
 const pointerOf = (path: readonly (string | number)[]): string =>
-  path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')
+  path.map((name) => `/${String(name).slice(0, MAX_NAME).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('')

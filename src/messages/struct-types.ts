@@ -17,6 +17,8 @@ export type StructTypes = ReadonlyMap<string, readonly StructMember[]>
 const MAX_DEPTH = 8
 const MAX_TYPES = 64
 const MAX_MEMBERS = 64
+/** Characters of a member's type: a name of 128, and the arrays of every level. */
+const MAX_TYPE_LENGTH = 192
 const NAME = /^[A-Za-z_$][\w$]{0,127}$/
 /** Names that a JavaScript object inherits: another program would read another value than the one that is hashed. */
 const INHERITED = new Set(['__proto__', 'constructor', 'prototype'])
@@ -77,7 +79,7 @@ export function readMembers(value: unknown, path: (string | number)[]): StructMe
     if (!isName(name)) throw typedDataInvalid([...path, index, 'name'], 'it is not a name of a member')
     if (known.has(name)) throw typedDataInvalid([...path, index, 'name'], 'another member has this name')
     known.add(name)
-    const type = typeOf(text)
+    const type = text.length > MAX_TYPE_LENGTH ? null : typeOf(text)
     if (type === null) throw typedDataInvalid([...path, index, 'type'], 'it is not a type of EIP-712')
     return { name, text, type }
   })

@@ -1,7 +1,7 @@
 import { keccak } from '../keccak.ts'
 import { MessageInvalid } from './invalid.ts'
 
-export const MAX_MESSAGE_BYTES = 32_768
+const MAX_MESSAGE_BYTES = 32_768
 
 /** Computes the 32 bytes that `personal_sign` signs. Source: EIP-191, version 0x45 */
 export const personalDigest = (bytes: Buffer): Buffer =>

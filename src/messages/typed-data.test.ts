@@ -304,6 +304,16 @@ test('names that objects inherit are fields like others: undeclared, or missing'
   refused({ ...MAIL, message: inherited }, '/message/contents', 'a field of the prototype')
 })
 
+test('an error repeats little of what it is about', () => {
+  const name = 'a~/'.repeat(10_000)
+  for (const text of [{ ...MAIL, [name]: 1 }, `{"${name}":1,"${name}":2}`])
+    assert.throws(
+      () => readMessage({ typedData: text }),
+      (error) =>
+        error instanceof MessageInvalid && error.message.length < 512 && /^(?:\/a~0~1a.*)?$/.test(error.pointer),
+    )
+})
+
 test('JSON text in which a name occurs twice is refused: a reader sees the first, a parser takes the last', () => {
   const text = JSON.stringify(MAIL)
   for (const [from, to] of [
@@ -375,5 +385,8 @@ test('a message is 8 levels deep and 32 KiB long at most', () => {
   refused(one('string', 'a'.repeat(32_769 - rest)), '', 'a byte too long')
   refused(one('string', 'ä'.repeat(16_384)), '', 'bytes, not characters')
   refused(`${JSON.stringify(MAIL)}${' '.repeat(200_000)}`, '', 'white space')
-  refused(`${'['.repeat(100_000)}`, '', 'a deep text')
+  refused('['.repeat(100_000), '', 'a deep text')
+  const deep = `${'['.repeat(60_000)}1${']'.repeat(60_000)}`
+  refused(JSON.stringify(MAIL).replace('"Hello, Bob!"', deep), '/message/contents', 'a deep value')
+  refused(one(`uint8${'[]'.repeat(50_000)}`, []), '/types/One/0/type', 'a deep type')
 })

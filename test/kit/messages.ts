@@ -12,7 +12,7 @@ export const LOGIN_HOST = 'shop.example'
 const uint = (name: string) => ({ name, type: 'uint256' })
 const address = (name: string) => ({ name, type: 'address' })
 
-export const PERMIT_TYPES = { Permit: [address('owner'), address('spender'), uint('value'), uint('nonce'), uint('deadline')] } // prettier-ignore
+const PERMIT_TYPES = { Permit: [address('owner'), address('spender'), uint('value'), uint('nonce'), uint('deadline')] } // prettier-ignore
 export const PERMIT = 'Permit(address owner,address spender,uint256 value,uint256 nonce,uint256 deadline)'
 
 const seconds = (at: number): string => String(Math.floor(at / 1_000) + 3_600)

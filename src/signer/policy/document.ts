@@ -252,7 +252,9 @@ function readType(value: unknown, path: string): string {
   return value
 }
 
-const TYPE = /^(?:[A-Za-z_$][\w$]*\((?:[A-Za-z_$][\w$]*(?:\[\d*\])* [A-Za-z_$][\w$]*(?:,(?!\)))?)*\))+$/
+const NAME = String.raw`[A-Za-z_$][\w$]*`
+const MEMBER = String.raw`${NAME}(?:\[\d*\])* ${NAME}`
+const TYPE = new RegExp(String.raw`^(?:${NAME}\((?:${MEMBER}(?:,${MEMBER})*)?\))+$`)
 
 function readFunction(value: unknown, path: string): string {
   const text = typeof value === 'string' ? value : ''

@@ -105,6 +105,13 @@ test('an approval is of one user, application, network, account, intent and cont
   const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>
   assert.equal(evidence.approval_jti, jti)
   assert.match(evidence.approval_sha256!, /^[\w-]{43}$/)
+  // The user sees the message in the list of the account; a server that replays the ledger needs none of it.
+  const [listed] = (await signer.signatures({ userId: ALICE })).signatures
+  const { signature } = signed
+  assert.deepEqual(listed!.message, { kind: 'text', content: 'Hello', class: 'text', signature })
+  assert.deepEqual([listed!.kind, listed!.nonce, listed!.hash, listed!.clientId], ['message', null, message, 'shop'])
+  const { isEnd, signatures, operations, authorizations } = await signer.recallSince({ after: 0 })
+  assert.deepEqual([isEnd, signatures, operations, authorizations], [true, [], [], []])
   // The record has spent it: only the same bytes come back, with it or without.
   assert.deepEqual(await signer.signMessage(request()), { ...signed, stored: true })
   assert.deepEqual(await signer.signMessage(request({ approval })), { ...signed, stored: true })
@@ -226,5 +233,26 @@ test('a transaction and an operation with the same calls need the same approval,
   await assert.rejects(signer.signOperation({ ...batch, approval: await approve('batch') }), needs('ask'))
   await signer.signOperation({ ...batch, approval: await place.approval(ALICE, claims({ calls: [small, large] }, { intent: 'batch' })) }) // prettier-ignore
   assert.equal(records(), 5)
+  assert.deepEqual(problems(), [])
+})
+
+test('killed at any step of the commit, a message has one signature, one record and one use of its approval', async (t) => {
+  const { place, signer, again, request, claims, records, problems } = await world(t)
+  await signer.end('SIGTERM')
+  const points = ['signer.before-commit', 'signer.after-commit', 'signer.after-witness'] as const
+  for (const [index, point] of points.entries()) {
+    const doomed = await again({ CRASH_AT: point })
+    const asked = request({ intentId: point })
+    const { hash: message } = await doomed.checkMessage(asked)
+    const approved = { ...asked, approval: await place.approval(ALICE, claims({ message }, { intent: point })) }
+    await assert.rejects(doomed.signMessage(approved), refusal('signer_unavailable'))
+    assert.equal(await doomed.ended, 'SIGKILL')
+    const next = await again()
+    const first = await next.signMessage(approved)
+    assert.equal(first.stored, point !== 'signer.before-commit')
+    assert.deepEqual(await next.signMessage(asked), { ...first, stored: true })
+    assert.equal(records(), index + 1)
+    await next.end('SIGTERM')
+  }
   assert.deepEqual(problems(), [])
 })

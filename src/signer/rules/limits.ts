@@ -124,11 +124,12 @@ export function askPolicyOfCalls(
 export function askPolicyOfMessage(
   { policy, meters }: Pick<Limiting, 'policy' | 'meters'>,
   message: Classified,
-  { from, caller, at }: { from: Buffer; caller: TokenCaller & { chainId: number }; at: number },
+  { chainId, from }: { chainId: number; from: Buffer },
+  { userId, clientId }: TokenCaller,
+  at: number,
 ): PolicyVerdict & { isNamed: boolean } {
   const inForce = policy.current()
   if (inForce === null) return { ...NO_POLICY, isNamed: false }
-  const { userId, clientId, chainId } = caller
   const effects = effectsOfMessage(message, { chainId, from })
   const questions = effects.map((effect) => ({ effect, feeWei: 0n, userId, clientId }))
   const answer = evaluateCalls(inForce.document, questions, meters.at(at, from.toString('hex')))

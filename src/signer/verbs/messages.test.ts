@@ -187,6 +187,9 @@ test('every digest is the one that viem computes, and every signature is of the 
     const { hash, signature } = await signer.signMessage({ ...askFor(name, content), approval }, BY)
     assert.equal(hash, hashOf(content), name)
     assert.equal((await recoverAddress({ hash, signature })).toLowerCase(), address)
+    // RFC 6979: the same digest has the same signature under any intent.
+    const again = { ...askFor(`${name}_again`, content), approval: await approve(`${name}_again`, content) }
+    assert.equal((await signer.signMessage(again, BY)).signature, signature)
   }
 })
 
@@ -245,10 +248,13 @@ test('a permit and an approve use one meter, whichever comes first', async (t) =
   assert.deepEqual(tried([...TOKEN_LIMIT, { name: 'no-login', effect: 'deny', domains: [LOGIN_HOST] }]), [undefined, undefined, undefined, 'no-login']) // prettier-ignore
   assert.deepEqual(tried([...TOKEN_LIMIT, { name: 'ask', effect: 'require', tier: 'approval', types: [PERMIT] }]), [undefined, 'ask', 'ask', undefined]) // prettier-ignore
   // A restore may have lost messages that no chain shows, so the period counts as used.
-  signer.acceptRestore()
-  await assert.rejects(allow('after', '1'), refusal('policy_denied'))
+  const later = (days: number) => permit({ ...facts, at: AT + days * 86_400_000 }, { value: '100' })
   pass(2 * 86_400_000)
-  await signer.signMessage(askFor('later', permit({ ...facts, at: AT + 2 * 86_400_000 }, { value: '100' })), BY)
+  assert.equal((await signer.checkMessage(askFor('after', later(2)), BY)).rule, 'rest')
+  signer.acceptRestore()
+  await assert.rejects(signer.signMessage(askFor('after', later(2)), BY), refusal('policy_denied'))
+  pass(86_400_000)
+  await signer.signMessage(askFor('after', later(3)), BY)
 })
 
 test('of a thousand parallel permits with room for ten, ten are signed', async (t) => {

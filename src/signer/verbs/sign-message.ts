@@ -82,12 +82,11 @@ function draftMessage(inside: Inside, wanted: WantedMessage, at: number): Messag
 
 function draftNew(inside: Inside, { ask, digest, token, approval }: WantedMessage, at: number): MessageDraft {
   const { intentId, chainId, from, message, requestHash } = ask
-  const caller = { ...token, chainId }
   assertSignable(ask)
   const classified = withRefusals(() => classify(message, { address: from, chainId, at, domains: token.domains }))
   if (classified.moves) assertScope(token, WRITE_SCOPE)
   assertListed(classified, ask, inside.limits)
-  const { isNamed, ...verdict } = askPolicyOfMessage(inside, classified, { from, caller, at })
+  const { isNamed, ...verdict } = askPolicyOfMessage(inside, classified, ask, token, at)
   const builtIn = builtInRule(classified, isNamed)
   const settled = settleApproval(verdict.requires ?? builtIn.requires, approval, {
     ...{ userId: token.userId, clientId: token.clientId, chainId, from, intentId, at },
