@@ -3,9 +3,9 @@ import type { ApprovalContent } from '../src/store/column-values.ts'
 import type { Hex } from '../src/ids.ts'
 
 /** Contracts and people of the requests below. */
-export const USDC: Hex = `0x${'aa'.repeat(20)}`
-export const FAKE: Hex = `0x${'bb'.repeat(20)}`
-export const ART: Hex = `0x${'cc'.repeat(20)}`
+const USDC: Hex = `0x${'aa'.repeat(20)}`
+const FAKE: Hex = `0x${'bb'.repeat(20)}`
+const ART: Hex = `0x${'cc'.repeat(20)}`
 export const ROUTER: Hex = '0x1f9840a85d5af5bf1d1762f925bdaddc4201f984'
 const PERMIT2: Hex = '0x000000000022d473030f116ddee9f6b43ac78ba3'
 const CHAIN = 31_337

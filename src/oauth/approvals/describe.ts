@@ -13,7 +13,7 @@ import { readCall } from './read-call.ts'
 /** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
 export type Move = Summary['moves'][number]
 
-export type Warning = Summary['warnings'][number] | 'call'
+type Warning = Summary['warnings'][number] | 'call'
 
 /** What a request does, from its parsed content alone. */
 export type Described = {

@@ -75,6 +75,6 @@ export function tokenText(words: Texts, names: Names, token: string | null): str
 }
 
 /** Returns a user's name, or a short address. */
-export const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
+const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
 
-export const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
+const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
