@@ -22,6 +22,7 @@ import { openTelemetry } from '../src/telemetry.ts'
 import { followTransactions } from '../src/transactions/settle/follow.ts'
 import { isAnswered } from '../src/transactions/key.ts'
 import { startKeeper, type Keeper } from '../src/transactions/recovery/keeper.ts'
+import { isSigned } from '../src/signatures/sign.ts'
 import { signatures } from '../src/signatures/routes.ts'
 import { transactions } from '../src/transactions/routes.ts'
 import { toHex } from '../src/hex.ts'
@@ -171,7 +172,10 @@ async function assemble({ db, place, node, signer, settings, closers }: Parts): 
     }
     const server = openListener(app)
     openGate(server, app).refuseBehindCors()
-    authenticated(server, app, { isAnswered: (scope) => isAnswered(app, scope) })
+    authenticated(server, app, {
+      isAnswered: (scope) =>
+        scope.route.startsWith('/v1/signatures/') ? isSigned(app.db, scope) : isAnswered(app, scope),
+    })
     contractWrites(server, app)
     transactions(server, app)
     signatures(server, app)

@@ -465,6 +465,16 @@ test('pages of registered origins may call the API, others may not', async () =>
     },
   })
   assert.equal(allowed.headers.get('access-control-allow-origin'), 'http://localhost:3999')
+  const signing = await here.request('/v1/signatures/message', {
+    method: 'OPTIONS',
+    headers: {
+      origin: 'http://localhost:3999',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type,idempotency-key',
+    },
+  })
+  assert.match(signing.headers.get('access-control-allow-methods') ?? '', /POST/)
+  assert.match(signing.headers.get('access-control-allow-headers') ?? '', /idempotency-key/)
   const answer = await alice.get(path, { origin: 'http://localhost:3999' })
   assert.equal(answer.headers.get('access-control-allow-origin'), 'http://localhost:3999')
   assert.match(answer.headers.get('access-control-expose-headers') ?? '', /X-Next-Cursor/)

@@ -368,6 +368,28 @@ test('each permission is needed: messages:sign, and contracts:write for what mov
   assert.equal((await post(MESSAGE, { message: 'a' }, { as: { token: 'x' } })).status, 401)
 })
 
+test('a signature takes one write of the quota; its repeats and questions to the user take none', async () => {
+  const dora = await world.writer('dora')
+  const quotas = JSON.stringify([{ counts: 'writes', limit: 2, per: 'day' }])
+  await world.db.updateTable('applications').set({ quotas }).where('client_id', '=', 'demo').execute()
+  await world.clock.advance(6_000)
+  try {
+    const sign = async (key: string) => {
+      const { status, body } = await post(MESSAGE, { message: login(dora, { nonce: `${key}00000000`, issuedAt: FIXED }) }, { as: dora, key }) // prettier-ignore
+      return status === 200 ? 200 : (body.code as string)
+    }
+    const FIXED = new Date()
+    const found = [await sign('one'), await sign('one')]
+    for (let times = 0; times < 3; times++)
+      found.push((await post(MESSAGE, { message: 'ask me' }, { as: dora, key: 'asks' })).body.code)
+    found.push(await sign('two'), await sign('two'), await sign('three'), await sign('one'))
+    assert.deepEqual(found, [200, 200, ...Array.from({ length: 3 }, () => 'approval_required'), 200, 200, 'quota_exhausted', 200]) // prettier-ignore
+  } finally {
+    await world.db.updateTable('applications').set({ quotas: '[]' }).where('client_id', '=', 'demo').execute()
+    await world.clock.advance(6_000)
+  }
+})
+
 test('a question that nobody answered, and an approval that nobody used in time, are asked again', async () => {
   const ask = () => post(MESSAGE, { message: 'Late' }, { key: 'late' })
   const first = (await ask()).body.approval

@@ -120,7 +120,7 @@ async function* rows<T>(read: ReadPage<T>, wire: (entry: T) => object): AsyncGen
 }
 
 const asIs = (entry: object): object => entry
-const approvalWire = ({ accountId: _, ...question }: ApprovalQuestion): object => question
+const approvalWire = ({ accountId: _accountId, ...question }: ApprovalQuestion): object => question
 const sentWire = ({ value, fee, ...rest }: SentTransaction): object => ({
   ...rest,
   value: amountWire(value),

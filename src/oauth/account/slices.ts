@@ -130,7 +130,7 @@ export type SentTransaction = {
 }
 
 /** A message that the user signed for an application. */
-export type OwnMessage = {
+type OwnMessage = {
   id: string
   clientId: string
   kind: 'text' | 'bytes' | 'typedData'
