@@ -29,7 +29,15 @@ import { chainName } from '../page-context.ts'
 import { domainsOf } from '../scopes.ts'
 import { provenVisitor, type Visitor } from '../sessions.ts'
 import { approvalToken } from './approval-token.ts'
-import { approvalBody, decidedBody, inboxBody, outcomeOf, unreadableBody, type Asker, type Listed } from './body.ts'
+import {
+  approvalBody,
+  decidedBody,
+  inboxBody,
+  outcomeOf,
+  unreadableBody,
+  type Asker,
+  type ListedRequest,
+} from './body.ts'
 import { describe, shownMark, type Described } from './describe.ts'
 import { readNames, type Names } from './names.ts'
 import { sentenceOf } from './sentence.ts'
@@ -166,7 +174,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     words: Texts,
     { chainId, clientId, content }: ApprovalQuestion,
     { address }: ProvenUser,
-  ): Promise<Asked> {
+  ): Promise<DescribedRequest> {
     const application = await findClient(app, clientId)
     const asker = askerOf(words, application)
     const facts = { address: fromHex(address), chainId, at: app.clock.wall(), domains: asker.hosts }
@@ -182,7 +190,11 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   }
 
   /** Describes each request for the inbox, with one look-up of names for each network. */
-  async function listedOf(words: Texts, user: ProvenUser, approvals: readonly ApprovalQuestion[]): Promise<Listed[]> {
+  async function listedOf(
+    words: Texts,
+    user: ProvenUser,
+    approvals: readonly ApprovalQuestion[],
+  ): Promise<ListedRequest[]> {
     const asked = await Promise.all(
       approvals.map(async (approval) => ({ approval, ...(await readAsked(words, approval, user)) })),
     )
@@ -241,7 +253,7 @@ const shownOf = (approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] =>
     approvals.filter(({ state }) => (state === 'waiting') === isWaiting).slice(0, MAX_LISTED),
   )
 
-type Asked = { asker: Asker; described: Described | null; isApprovable: boolean }
+type DescribedRequest = { asker: Asker; described: Described | null; isApprovable: boolean }
 
 function askerOf({ approvals }: Texts, application: Application | null): Asker {
   if (application === null) return { name: approvals.unknownApplication, logoUri: null, hosts: [], origins: [] }

@@ -5,8 +5,9 @@ import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { form } from '../account/body.ts'
 import { picture } from '../pages.ts'
-import type { Described, Move } from './describe.ts'
+import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
+import type { Move } from './read-call.ts'
 import { moveText, sentenceOf, tokenText } from './sentence.ts'
 
 /** Milliseconds for which the button to approve waits after the page appears. */
@@ -190,10 +191,10 @@ export function outcomeOf(
 }
 
 /** A line of the inbox; `sentence`: null for content that cannot be read. */
-export type Listed = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
+export type ListedRequest = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
 
 /** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
-export function inboxBody(words: Texts, listed: Listed[], now: number): string {
+export function inboxBody(words: Texts, listed: ListedRequest[], now: number): string {
   const texts = words.approvals
   const waiting = listed.filter(({ approval }) => approval.state === 'waiting')
   const decided = listed.filter(({ approval }) => approval.state !== 'waiting')
@@ -232,7 +233,7 @@ const plainOf = ({ approvals }: Texts, sentence: Rich | null): string =>
     ? approvals.unreadable
     : sentence.map((part) => (typeof part === 'string' ? part : part.strong)).join('')
 
-function waitingItem(words: Texts, { approval, asker, sentence, network }: Listed, now: number): string {
+function waitingItem(words: Texts, { approval, asker, sentence, network }: ListedRequest, now: number): string {
   const texts = words.approvals
   const minutes = Math.max(1, Math.ceil((approval.expiresAt.getTime() - now) / 60_000))
   return html`<li class="row spread">
@@ -250,7 +251,7 @@ function waitingItem(words: Texts, { approval, asker, sentence, network }: Liste
   </li>`
 }
 
-function decidedItem(words: Texts, { approval, asker, sentence, network }: Listed): string {
+function decidedItem(words: Texts, { approval, asker, sentence, network }: ListedRequest): string {
   const state = approval.state as Exclude<ApprovalState, 'waiting'>
   const at = approval.decidedAt ?? approval.expiresAt
   const tone = state === 'approved' || state === 'used' ? 'badge good' : 'badge'

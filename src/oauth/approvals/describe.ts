@@ -8,10 +8,7 @@ import { digestOf, readMessage, type Message } from '../../messages/message.ts'
 import { visible } from '../../messages/text.ts'
 import { approvalDigest } from '../../signer-wire/approval.ts'
 import type { ApprovalContent } from '../../store/column-values.ts'
-import { readCall } from './read-call.ts'
-
-/** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
-export type Move = Summary['moves'][number]
+import { readCall, type Move } from './read-call.ts'
 
 type Warning = Summary['warnings'][number] | 'call'
 

@@ -2,8 +2,9 @@ import { amountText } from '../../http/amount.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { timeText } from '../../texts/time.ts'
-import type { Described, Move } from './describe.ts'
+import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
+import type { Move } from './read-call.ts'
 
 /** Returns what a request does, in one sentence. */
 export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
