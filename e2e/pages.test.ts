@@ -6,10 +6,14 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { saveApplication } from '../src/applications/registry.ts'
+import { askApproval } from '../src/approvals/ask.ts'
+import { accountIdOf } from '../src/ids.ts'
 import { presets } from '../src/oauth/federation/presets.ts'
 import type { ProviderSettings } from '../src/oauth/federation/providers.ts'
-import { authorizationUrl, rehearse, type Rehearsal } from '../test/rehearsal.ts'
+import { approvalRequests } from '../test/approval-requests.ts'
+import { addressOf, authorizationUrl, rehearse, type Rehearsal } from '../test/rehearsal.ts'
 import { languages } from '../src/texts/choose.ts'
+import { en } from '../src/texts/en.ts'
 import { look, lookAround, openChromium, shots, skip } from './chromium.ts'
 
 const LOGO =
@@ -33,7 +37,7 @@ before(async () => {
     },
     others: () => everyProvider(),
   })
-  await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Orchard', logoUri: 'https://orchard.example/logo.svg' }) // prettier-ignore
+  await saveApplication(world.app, { ...world.demo, clientId: 'pictured', name: 'Orchard', logoUri: 'https://orchard.example/logo.svg', allowedOrigins: ['https://orchard.example'] }) // prettier-ignore
   await saveApplication(world.app, { ...world.demo, clientId: 'broken', name: 'Broken', logoUri: 'https://broken.example/logo.svg' }) // prettier-ignore
   browser = await openChromium()
   folder = await shots()
@@ -139,6 +143,49 @@ test('the button of Google keeps to Google’s rules', { skip }, async () => {
   await page.context().close()
 })
 
+test(
+  'the window that asked learns that a request was decided, if it is of an origin of the application',
+  { skip },
+  async () => {
+    const page = await open()
+    await page.goto(`${world.origin}/account`)
+    await page.locator('form[action$="/DEV"] button').click()
+    await page.getByRole('textbox').fill('olga')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(/\/account$/)
+    for (const [host, isTold] of [
+      ['orchard.example', true],
+      ['evil.example', false],
+    ] as const) {
+      const asked = await ask('olga', `sig_${host}`)
+      await page.context().route(`https://${host}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<title>x</title>' })) // prettier-ignore
+      await page.goto(`https://${host}/shop`)
+      await page.evaluate(
+        "void addEventListener('message', ({ origin, data }) => (globalThis.told = { origin, data }))",
+      )
+      const [popup] = await Promise.all([
+        page.waitForEvent('popup'),
+        page.evaluate(`void window.open(${JSON.stringify(asked.url)})`),
+      ])
+      const closed = popup.waitForEvent('close')
+      await popup.getByRole('button', { name: en.approvals.deny, exact: true }).click()
+      await closed
+      const told = await page.evaluate('globalThis.told')
+      const data = { type: 'chatelaine:approval', id: asked.id, state: 'denied' }
+      assert.deepEqual(told, isTold ? { origin: world.origin, data } : undefined)
+    }
+    await page.context().close()
+  },
+)
+
+/** Asks a user to approve an unlimited allowance for the application “pictured”, as the API does. */
+async function ask(username: string, intentId: string): Promise<{ id: string; url: string }> {
+  const requests = approvalRequests({ address: addressOf(`DEV-${username}`), bob: addressOf('DEV-bob') }, 2_000_000_000)
+  const content = requests['allowance without end']!
+  const caller = { accountId: accountIdOf('DEV', username), clientId: 'pictured', chainId: 31_337 }
+  return askApproval(world.app, { caller, intentId, content, rule: 'r', askedFrom: '203.0.113.7' })
+}
+
 for (const words of languages)
   test(`every page of a sign-in is sound in ${words.language}`, { skip }, async () => {
     const page = await open(words.language)
@@ -155,5 +202,10 @@ for (const words of languages)
     await look(page, name('account'))
     await page.goto(`${world.origin}/account/erase`)
     await look(page, name('erase'))
+    const { url } = await ask(`reader-${words.language}`, `sig_${words.language}`)
+    await page.goto(`${world.origin}/account/approvals`)
+    await look(page, name('approvals'))
+    await page.goto(url)
+    await look(page, name('approval'))
     await page.context().close()
   })

@@ -20,6 +20,7 @@ import type { RootDb } from '../src/store/db.ts'
 import { openTelemetry } from '../src/telemetry.ts'
 import { callbackOf } from '../src/oauth/federation/federation.ts'
 import { cookieKeysOf, newKeys, publicKeys, type PrivateKeys } from '../src/oauth/keys.ts'
+import type { AccountSlices } from '../src/oauth/account/slices.ts'
 import { oauth } from '../src/oauth/oauth.ts'
 import { sealKeysOf } from '../src/oauth/seal-keys.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
@@ -52,6 +53,8 @@ type Options = {
   keys?: PrivateKeys
   /** false: rows get no MAC, and count without one; what an attack comes to then shows that it is one */
   asksForMacs?: boolean
+  /** what the account pages read of other slices; default: nothing */
+  slices?: AccountSlices
   /** the same installation as this one, whose server has ended, or beside it as a replica with the same origin */
   again?: Rehearsal
 }
@@ -80,6 +83,7 @@ export async function rehearse({
   again,
   keys = again?.keys ?? (keysMade ??= newKeys()),
   asksForMacs = true,
+  slices,
 }: Options = {}): Promise<Rehearsal> {
   const { db, close } = again === undefined ? await testDatabase() : { db: again.app.db, close: async () => {} }
   const port =
@@ -111,7 +115,7 @@ export async function rehearse({
   openGate(server, app).refuseBehindCors()
   pageAssets(server, openBrand(app.config))
   await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
-  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited })
+  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited, ...(slices === undefined ? {} : { slices }) }) // prettier-ignore
   await server.listen({ port, host: 'localhost' })
   return {
     app,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import type { App } from '../app.ts'
 import { rpc as callNode } from '../devnet/rpc.ts'
 import type { Hex } from '../ids.ts'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
@@ -9,6 +10,7 @@ import { en } from '../texts/en.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
 import { reseal } from '../../test/reseal.ts'
+import { accountReads } from './reads.ts'
 
 let here: World
 let contracts: Record<'erc20' | 'erc721' | 'erc1155', Hex>
@@ -318,6 +320,27 @@ test('lists go on page by page, without a gap or a repetition, and no address br
 
 const accountOf = async (address: Hex): Promise<string> =>
   (await here.app.db.selectFrom('accounts').select('account_id').where('address', '=', Buffer.from(address.slice(2), 'hex')).executeTakeFirstOrThrow()).account_id // prettier-ignore
+
+test('an approval names tokens by their own word or the operator’s, and addresses that the user chose to deal with', async () => {
+  const { alice, bob, app } = here
+  const lower = (address: string) => address.toLowerCase() as Hex
+  const stranger: Hex = `0x${'5c'.repeat(20)}`
+  const pays = (by: typeof alice, from: string, to: string, amount: string) => by.write({ address: contracts.erc20, abi: 'transferFrom(address,address,uint256) public', args: [from, to, amount] }) // prettier-ignore
+  // Anyone can have a token log that alice paid nothing to an address of theirs.
+  await pays(bob, alice.address, stranger, '0')
+  const owner = { accountId: await accountOf(alice.address), userId: alice.userId, address: lower(alice.address) }
+  const [token, others] = [lower(contracts.erc20), [stranger, lower(bob.address)]]
+  const read = (knownTokens: App['knownTokens']) =>
+    accountReads({ ...app, knownTokens }).readKnown(owner, 31_337, { tokens: [token], others }) // prettier-ignore
+  await until('the payment of nothing is in the history', async () => (await here.app.db.selectFrom('transfers').select('hash').where('recipient', '=', Buffer.from(stranger.slice(2), 'hex')).execute()).length > 0) // prettier-ignore
+  const known = await read(new Map())
+  assert.deepEqual(known.dealtWith, [lower(bob.address)])
+  assert.deepEqual(known.native, { symbol: 'ETH', decimals: 18 })
+  const facts = { token, symbol: 'SMPL', decimals: 18, isListed: false, isSpam: false, isCollection: false }
+  assert.deepEqual(known.tokens, [facts])
+  const listed = await read(new Map([[`31337:${token}`, { symbol: 'SAMPLE', name: '' }]]))
+  assert.deepEqual(listed.tokens, [{ ...facts, symbol: 'SAMPLE', isListed: true }])
+})
 
 test('tokens and collectibles that look like spam are behind the others and marked, and their transfers are not shown', async () => {
   const reader = await here.person('reader')

@@ -19,6 +19,7 @@ export const LOG_EVENTS: Record<string, string> = {
   addresses_not_attested: 'Attesting addresses failed. It is retried every minute.',
   admin_socket_absent: 'The signer has no admin socket. Set SIGNER_ADMIN_SOCKET to a shorter path.',
   answer_failed: 'The signer could not write a response to its client.',
+  approval_decided: 'A user approved or denied a request. `id` is the approval.',
   audit_progressed: 'Progress of `chatelaine audit`.',
   backfill_blocked:
     'A backfill waits for a node that rejects or fails requests. `chatelaine network show` has the reason.',

@@ -75,7 +75,7 @@ export async function oauth(
 }
 
 /** Lists nothing, for an authorization server that runs without the other slices. */
-const nothing: AccountSlices = {
+export const nothing: AccountSlices = {
   readBalances: async () => [],
   readCollectibles: async () => [],
   readTransfers: async () => ({ entries: [], nextCursor: null }),

@@ -18,6 +18,11 @@ import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './federation/providers.ts'
 import { confirmBody, sendBody, sentBody } from './account/send-body.ts'
+import { approvalRequests, known } from '../../test/approval-requests.ts'
+import type { ApprovalQuestion } from '../approvals/decide.ts'
+import { fromHex } from '../hex.ts'
+import { approvalBody, decidedBody, inboxBody, unreadableBody } from './approvals/body.ts'
+import { describe } from './approvals/describe.ts'
 
 /** Every text in brackets, as a translation would replace it. */
 const texts = bracket(en)
@@ -101,6 +106,16 @@ const asked = {
   ...{ provider: 'DEV', imageSrc: null, address, isAskedEachTime: false, known: new Set<string>(), operator: null },
 }
 
+const request = {
+  approval: { id: 'apr', intentId: 'sig', accountId: 'a', clientId: 'shop', chainId: 5, content: { calls: [] }, rule: '', askedFrom: '203.0.113.7', state: 'waiting', createdAt: at, expiresAt: at, decidedAt: null } as ApprovalQuestion, // prettier-ignore
+  asker: { name: 'Shop', logoUri: null, hosts: ['sepolia'], origins: [] },
+  names: { native: null, token: () => known.tokens[1]!, user: () => null, isDealtWith: () => false },
+  ...{ address, network: 'sepolia', mark: 'm', csrf: 'c', isFresh: false, canApprove: true },
+}
+
+/** A page without what is signed and without addresses, which are in no language. */
+const ownWords = (body: string): string => body.replaceAll(/<pre[^]*?<\/pre>|0x[\da-fA-F]{40}/g, ' ')
+
 const pages: Record<string, () => string> = {
   send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
   'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
@@ -133,7 +148,15 @@ const pages: Record<string, () => string> = {
   'development sign-in': () => signInBody(texts, { uid: 'u', csrf: 'c', username: 'Nell', isInvalid: true }),
   chooser: () => chooserBody(texts, { uid: 'u', csrf: 'c', client: { application: 'Shop', network: 'sepolia', logoUri: null }, providers: [developmentProvider('http://x')], why: texts.chooser.why.spends }), // prettier-ignore
   'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: null }), // prettier-ignore
-  'chooser of who signs in again': () => (['send', 'export', 'again'] as const).map((one) => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: texts.chooser.why[one] })).join(''), // prettier-ignore
+  'chooser of who signs in again': () => (['send', 'export', 'again', 'approve'] as const).map((one) => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: texts.chooser.why[one] })).join(''), // prettier-ignore
+  ...Object.fromEntries(Object.entries(approvalRequests({ address, bob: address }, 0)).map(([name, content]) => [`request: ${name}`, () => ownWords(approvalBody(texts, { ...request, described: describe(content, { address: fromHex(address), chainId: 31_337, at: 0, domains: [] }) }))])), // prettier-ignore
+  'request that cannot be read': () => unreadableBody(texts, request),
+  'decided requests': () =>
+    (['approved', 'used', 'denied', 'expired'] as const)
+      .map((state) => decidedBody(texts, { approval: request.approval, state, asker: request.asker }))
+      .join(''),
+  inbox: () => inboxBody(texts, (['waiting', 'approved', 'used', 'denied', 'expired'] as const).map((state) => ({ ...request, approval: { ...request.approval, state }, sentence: state === 'used' ? null : texts.approvals.sentences.text })), 0), // prettier-ignore
+  'inbox of nothing': () => inboxBody(texts, [], 0),
   consent: () =>
     consentBody(texts, {
       ...asked,
@@ -167,6 +190,7 @@ const pages: Record<string, () => string> = {
       csrf: 'c',
       notice: exportNotice(texts, { ...exporting, state: 'waiting' }),
       exportedAt: new Date(0),
+      waiting: 2,
       canExport: true,
       username: 'Nell',
       provider: 'DEV',

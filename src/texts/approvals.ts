@@ -8,6 +8,8 @@ type ApprovalsTexts = {
     login: (domain: string) => Rich
     text: Rich
     pay: (what: string, to: string) => Rich
+    /** of a collectible */
+    give: (what: string, to: string) => Rich
     /** `until`: null for a permission that does not end by itself */
     allow: (who: string, what: string, until: string | null) => Rich
     revoke: (who: string, token: string) => Rich
@@ -107,6 +109,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       login: (domain) => ['Sign in to ', { strong: domain }],
       text: ['Sign this text'],
       pay: (what, to) => ['Pay ', { strong: what }, ' to ', { strong: to }],
+      give: (what, to) => ['Give ', { strong: what }, ' to ', { strong: to }],
       allow: (who, what, until) => [
         { strong: who },
         ' may take ',
@@ -205,6 +208,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       login: (domain) => ['Bei ', { strong: domain }, ' anmelden'],
       text: ['Diesen Text unterschreiben'],
       pay: (what, to) => [{ strong: what }, ' an ', { strong: to }, ' zahlen'],
+      give: (what, to) => [{ strong: what }, ' an ', { strong: to }, ' übertragen'],
       allow: (who, what, until) => [
         { strong: who },
         ' darf ',
@@ -311,6 +315,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       login: (domain) => ['Se connecter à ', { strong: domain }],
       text: ['Signer ce texte'],
       pay: (what, to) => ['Payer ', { strong: what }, ' à ', { strong: to }],
+      give: (what, to) => ['Donner ', { strong: what }, ' à ', { strong: to }],
       allow: (who, what, until) => [
         { strong: who },
         ' pourra prélever ',
@@ -410,6 +415,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       login: (domain) => ['Iniciar sesión en ', { strong: domain }],
       text: ['Firmar este texto'],
       pay: (what, to) => ['Pagar ', { strong: what }, ' a ', { strong: to }],
+      give: (what, to) => ['Entregar ', { strong: what }, ' a ', { strong: to }],
       allow: (who, what, until) => [
         { strong: who },
         ' podrá retirar ',
@@ -509,6 +515,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       login: (domain) => [{ strong: domain }, ' にサインインします'],
       text: ['この文章に署名します'],
       pay: (what, to) => [{ strong: to }, ' に ', { strong: what }, ' を支払います'],
+      give: (what, to) => [{ strong: to }, ' に ', { strong: what }, ' を渡します'],
       allow: (who, what, until) => [
         { strong: who },
         ' は',

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { importJWK, SignJWT } from 'jose'
 import { issuerOf, type App } from '../../app.ts'
-import type { Approval } from '../../approvals/decide.ts'
+import type { ApprovalQuestion } from '../../approvals/decide.ts'
 import { APPROVAL_TOKEN_SECONDS } from '../../approvals/ask.ts'
 import { APPROVAL_TOKEN_TYPE, type ApprovalClaims } from '../../signer-wire/approval.ts'
 import { EXPORT_AUDIENCE } from '../../signer-wire/wire.ts'
@@ -15,7 +15,7 @@ import type { PrivateKeys } from '../keys.ts'
 export async function approvalToken(
   app: Pick<App, 'authOrigin' | 'clock'>,
   { keys }: PrivateKeys,
-  { userId, approval, digest }: { userId: string; approval: Approval; digest: string },
+  { userId, approval, digest }: { userId: string; approval: ApprovalQuestion; digest: string },
 ): Promise<string> {
   const key = keys.find(({ alg }) => alg === 'ES256')!
   const now = Math.floor(app.clock.wall() / 1_000)

@@ -9,7 +9,7 @@
 import { readFileSync } from 'node:fs'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../../app.ts'
-import { decide, listApprovals, readApproval, type Approval } from '../../approvals/decide.ts'
+import { decide, listApprovals, readApproval, type ApprovalQuestion } from '../../approvals/decide.ts'
 import type { Application } from '../../applications/application.ts'
 import { redirectOrigin } from '../../applications/redirects.ts'
 import { fromHex } from '../../hex.ts'
@@ -29,7 +29,15 @@ import { chainName } from '../page-context.ts'
 import { domainsOf } from '../scopes.ts'
 import { provenVisitor, type Visitor } from '../sessions.ts'
 import { approvalToken } from './approval-token.ts'
-import { approvalBody, decidedBody, inboxBody, outcomeOf, unreadableBody, type Asker, type Listed } from './body.ts'
+import {
+  approvalBody,
+  decidedBody,
+  inboxBody,
+  outcomeOf,
+  unreadableBody,
+  type Asker,
+  type ListedRequest,
+} from './body.ts'
 import { describe, shownMark, type Described } from './describe.ts'
 import { readNames, type Names } from './names.ts'
 import { sentenceOf } from './sentence.ts'
@@ -51,7 +59,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'approvals' }))
     const words = textsOf(request)
-    const approvals = await listApprovals(app, visitor.user.accountId)
+    const approvals = shownOf(await listApprovals(app, visitor.user.accountId))
     const listed = await listedOf(words, visitor.user, approvals)
     const body = `${await door.noticeFor(visitor, words)}${inboxBody(words, listed, app.clock.wall())}`
     return sendPage(reply, 200, {
@@ -145,7 +153,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     reply: FastifyReply,
     { user }: Visitor,
     id: string,
-  ): Promise<Approval | null> {
+  ): Promise<ApprovalQuestion | null> {
     const { approvals: texts, ...words } = textsOf(request)
     const approval = APPROVAL_ID.test(id) ? await readApproval(app, id) : null
     if (approval?.accountId === user.accountId) return approval
@@ -164,9 +172,9 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   /** Reads who asks and for what; `described`: null if nobody can approve it for this account and network. */
   async function readAsked(
     words: Texts,
-    { chainId, clientId, content }: Approval,
+    { chainId, clientId, content }: ApprovalQuestion,
     { address }: ProvenUser,
-  ): Promise<Asked> {
+  ): Promise<DescribedRequest> {
     const application = await findClient(app, clientId)
     const asker = askerOf(words, application)
     const facts = { address: fromHex(address), chainId, at: app.clock.wall(), domains: asker.hosts }
@@ -182,7 +190,11 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   }
 
   /** Describes each request for the inbox, with one look-up of names for each network. */
-  async function listedOf(words: Texts, user: ProvenUser, approvals: readonly Approval[]): Promise<Listed[]> {
+  async function listedOf(
+    words: Texts,
+    user: ProvenUser,
+    approvals: readonly ApprovalQuestion[],
+  ): Promise<ListedRequest[]> {
     const asked = await Promise.all(
       approvals.map(async (approval) => ({ approval, ...(await readAsked(words, approval, user)) })),
     )
@@ -207,7 +219,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   async function showDecided(
     reply: FastifyReply,
     words: Texts,
-    approval: Approval,
+    approval: ApprovalQuestion,
     status: number,
   ): Promise<FastifyReply> {
     const asker = askerOf(words, await findClient(app, approval.clientId))
@@ -218,18 +230,30 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   }
 
   /** Shows what became of a request that another form has decided, or that has expired. */
-  async function showDecidedNow(reply: FastifyReply, words: Texts, approval: Approval): Promise<FastifyReply> {
+  async function showDecidedNow(reply: FastifyReply, words: Texts, approval: ApprovalQuestion): Promise<FastifyReply> {
     return showDecided(reply, words, (await readApproval(app, approval.id)) ?? approval, 409)
   }
 
-  function showChanged(reply: FastifyReply, { approvals: texts, ...words }: Texts, { id }: Approval): FastifyReply {
+  function showChanged(
+    reply: FastifyReply,
+    { approvals: texts, ...words }: Texts,
+    { id }: ApprovalQuestion,
+  ): FastifyReply {
     const next = { href: `/account/approvals/${id}`, text: texts.lookAgain }
     const body = shortBody(texts.changedTitle, texts.changedHint, next)
     return sendPage(reply, 409, { words: { ...words, approvals: texts }, title: texts.changedTitle, body })
   }
 }
 
-type Asked = { asker: Asker; described: Described | null; isApprovable: boolean }
+/** Maximum number of requests in each part of the inbox. */
+const MAX_LISTED = 30
+
+const shownOf = (approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] =>
+  [true, false].flatMap((isWaiting) =>
+    approvals.filter(({ state }) => (state === 'waiting') === isWaiting).slice(0, MAX_LISTED),
+  )
+
+type DescribedRequest = { asker: Asker; described: Described | null; isApprovable: boolean }
 
 function askerOf({ approvals }: Texts, application: Application | null): Asker {
   if (application === null) return { name: approvals.unknownApplication, logoUri: null, hosts: [], origins: [] }

@@ -1,13 +1,13 @@
 import { html } from 'ghtml'
-import type { Approval, ApprovalState } from '../../approvals/decide.ts'
-import { checksumAddress } from '../../abi/address.ts'
+import type { ApprovalQuestion, ApprovalState } from '../../approvals/decide.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { form } from '../account/body.ts'
 import { picture } from '../pages.ts'
-import type { Described, Move } from './describe.ts'
+import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
+import type { Move } from './read-call.ts'
 import { moveText, sentenceOf, tokenText } from './sentence.ts'
 
 /** Milliseconds for which the button to approve waits after the page appears. */
@@ -17,7 +17,7 @@ const WAITS_MS = 700
 export type Asker = { name: string; logoUri: string | null; hosts: string[]; origins: string[] }
 
 type Shown = {
-  approval: Approval
+  approval: ApprovalQuestion
   asker: Asker
   described: Described
   names: Names
@@ -36,6 +36,8 @@ export function approvalBody(words: Texts, shown: Shown): string {
   const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
+  // Of data whose effect is not known, the data is all that there is to read.
+  const isOpen = described.moves.length + described.count === 0 && described.text === null
   const approve = html`<button class="button" data-waits="${String(WAITS_MS)}">${texts.approve}</button>`
   return html`
     <div class="card stack">
@@ -49,14 +51,16 @@ export function approvalBody(words: Texts, shown: Shown): string {
           : html`<h2>${texts.textIs}</h2>
               !${scrolling(texts.textIs, described.text)}`
       }
-      <dl class="facts">
+      <dl class="facts stacked">
         !${movesHtml(words, names, described)}
-        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, checksumAddress(to))}`)).join('')}
-        !${described.sentence === 'order' ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
+        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
+        !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
+        !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
       !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
-      <details>
+      !${described.moves.some(({ token }) => token !== null && names.token(token)?.isSpam === true) ? html`<p class="danger">${words.account.spamHint}</p>` : ''}
+      <details !${isOpen ? 'open' : ''}>
         <summary>${texts.raw}</summary>
         <div class="stack tight">
           !${scrolling(texts.raw, described.raw)}
@@ -95,7 +99,7 @@ const fact = (name: string, value: string): string =>
 const scrolling = (label: string, text: string): string =>
   html`<pre tabindex="0" role="group" aria-label="${label}">${text}</pre>`
 
-function askerHtml(words: Texts, { createdAt, askedFrom }: Approval, { name, logoUri, hosts }: Asker): string {
+function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { name, logoUri, hosts }: Asker): string {
   const texts = words.approvals
   return html`
     <div class="row">
@@ -152,7 +156,7 @@ function addressHtml(words: Texts, names: Names, address: string): string {
     >!${isNew ? html`<br /><span class="danger">${words.approvals.neverUsed}</span>` : ''}`
 }
 
-type Decided = { approval: Approval; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
+type Decided = { approval: ApprovalQuestion; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
 
 /** Renders a request that was decided or has expired. The script tells it to the window that opened this one. */
 export function decidedBody(words: Texts, { approval, state, asker }: Decided): string {
@@ -187,10 +191,10 @@ export function outcomeOf(
 }
 
 /** A line of the inbox; `sentence`: null for content that cannot be read. */
-export type Listed = { approval: Approval; asker: Asker; sentence: Rich | null; network: string }
+export type ListedRequest = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
 
 /** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
-export function inboxBody(words: Texts, listed: Listed[], now: number): string {
+export function inboxBody(words: Texts, listed: ListedRequest[], now: number): string {
   const texts = words.approvals
   const waiting = listed.filter(({ approval }) => approval.state === 'waiting')
   const decided = listed.filter(({ approval }) => approval.state !== 'waiting')
@@ -224,7 +228,12 @@ export function inboxBody(words: Texts, listed: Listed[], now: number): string {
 const sentenceHtml = (words: Texts, sentence: Rich | null): string =>
   sentence === null ? html`${words.approvals.unreadable}` : rich(sentence)
 
-function waitingItem(words: Texts, { approval, asker, sentence, network }: Listed, now: number): string {
+const plainOf = ({ approvals }: Texts, sentence: Rich | null): string =>
+  sentence === null
+    ? approvals.unreadable
+    : sentence.map((part) => (typeof part === 'string' ? part : part.strong)).join('')
+
+function waitingItem(words: Texts, { approval, asker, sentence, network }: ListedRequest, now: number): string {
   const texts = words.approvals
   const minutes = Math.max(1, Math.ceil((approval.expiresAt.getTime() - now) / 60_000))
   return html`<li class="row spread">
@@ -233,11 +242,16 @@ function waitingItem(words: Texts, { approval, asker, sentence, network }: Liste
         >${asker.name} · ${network} · ${texts.minutesLeft(minutes)}</small
       >
     </p>
-    <a class="button small" href="/account/approvals/${approval.id}">${texts.look}</a>
+    <a
+      class="button small"
+      href="/account/approvals/${approval.id}"
+      aria-label="${`${texts.look}: ${plainOf(words, sentence)}`}"
+      >${texts.look}</a
+    >
   </li>`
 }
 
-function decidedItem(words: Texts, { approval, asker, sentence, network }: Listed): string {
+function decidedItem(words: Texts, { approval, asker, sentence, network }: ListedRequest): string {
   const state = approval.state as Exclude<ApprovalState, 'waiting'>
   const at = approval.decidedAt ?? approval.expiresAt
   const tone = state === 'approved' || state === 'used' ? 'badge good' : 'badge'

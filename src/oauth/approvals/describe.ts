@@ -1,28 +1,28 @@
 import { createHash } from 'node:crypto'
-import type { Approval } from '../../approvals/decide.ts'
+import type { ApprovalQuestion } from '../../approvals/decide.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
-import { classify, type MessageFacts, type MessageSummary } from '../../messages/classify.ts'
+import { checksummed } from '../../messages/address.ts'
+import { classify, type MessageFacts, type Summary } from '../../messages/classify.ts'
 import { digestOf, readMessage, type Message } from '../../messages/message.ts'
 import { visible } from '../../messages/text.ts'
 import { approvalDigest } from '../../signer-wire/approval.ts'
 import type { ApprovalContent } from '../../store/column-values.ts'
-import { readCall } from './read-call.ts'
+import { readCall, type Move } from './read-call.ts'
 
-/** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
-export type Move = MessageSummary['moves'][number]
-
-export type Warning = MessageSummary['warnings'][number] | 'call'
+type Warning = Summary['warnings'][number] | 'call'
 
 /** What a request does, from its parsed content alone. */
 export type Described = {
   /** of the content, for the approval token */
   digest: string
   /** `call`: of a function that is not known; `several`: calls that are made together */
-  sentence: MessageSummary['sentence'] | 'call' | 'several'
+  sentence: Summary['sentence'] | 'call' | 'several'
   moves: Move[]
   /** calls of functions that are not known */
-  calls: { to: Hex; selector: Hex }[]
+  calls: { to: string; selector: Hex }[]
+  /** contract at which typed data counts that moves nothing; checksummed */
+  contract: string | null
   /** number of calls; 0 for a message */
   count: number
   /** host of a login */
@@ -45,7 +45,7 @@ export function describe(content: ApprovalContent, facts: MessageFacts): Describ
  * Returns a value that is equal only if the same request is approved as was shown. The form has it, so that a row that
  * changed in between is not approved.
  */
-export const shownMark = ({ id, intentId, clientId }: Approval, { digest }: Described): string =>
+export const shownMark = ({ id, intentId, clientId }: ApprovalQuestion, { digest }: Described): string =>
   createHash('sha256')
     .update(JSON.stringify([id, intentId, clientId, digest]))
     .digest('hex')
@@ -53,17 +53,24 @@ export const shownMark = ({ id, intentId, clientId }: Approval, { digest }: Desc
 function describeMessage(stored: { kind: Message['kind']; content: string }, facts: MessageFacts): Described {
   const { kind, content } = stored
   const message = readMessage(kind === 'text' ? { text: content } : kind === 'bytes' ? { hex: content } : { typedData: content }) // prettier-ignore
-  const { class: named, summary, needs } = classify(message, facts)
+  const { class: named, summary, needs, verifyingContract } = classify(message, facts)
   return {
     digest: digestFor(facts, { message: toHex(digestOf(message)) }),
     ...summary,
     warnings: summary.warnings.filter((one) => one !== 'unknown' || summary.sentence !== 'revoke'),
     calls: [],
+    contract: verifyingContract === null || summary.moves.length > 0 ? null : checksummed(verifyingContract),
     count: 0,
     text: named === 'text' || named === 'login' ? visible(textOf(message)) : null,
-    raw: visible(kind === 'typedData' ? JSON.stringify(JSON.parse(content), null, 2) : content),
+    raw: visible(kind === 'typedData' ? typedText(content) : content),
     isApprovable: needs !== 'never',
   }
+}
+
+/** Writes typed data with what it says first, and the types that give it its form last. */
+function typedText(content: string): string {
+  const { types, ...said } = JSON.parse(content) as Record<string, unknown>
+  return JSON.stringify({ ...said, types }, null, 2)
 }
 
 const textOf = (message: Message): string =>
@@ -74,12 +81,15 @@ function describeCalls(calls: { to: Hex; value: string; data: Hex }[], facts: Me
     readCall({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }, facts.address),
   )
   const moves = read.flatMap((one) => one.moves)
-  const unknown = read.flatMap(({ selector }, index) => (selector === null ? [] : [{ to: calls[index]!.to, selector }]))
+  const unknown = read.flatMap(({ selector }, index) =>
+    selector === null ? [] : [{ to: checksummed(fromHex(calls[index]!.to)), selector }],
+  )
   return {
     digest: digestFor(facts, { calls }),
     sentence: calls.length !== 1 ? 'several' : unknown.length > 0 ? 'call' : sentenceOf(moves[0]!),
     moves,
     calls: unknown,
+    contract: null,
     count: calls.length,
     domain: null,
     warnings: [

@@ -33,7 +33,10 @@ export async function readNames(
   const lower = (addresses: (string | null)[]): Hex[] =>
     [...new Set(addresses.filter((one) => one !== null).map((one) => one.toLowerCase() as Hex))].slice(0, MAX_NAMED)
   const tokens = lower(moves.map(({ token }) => token))
-  const others = lower([...moves.map(({ to }) => to), ...described.flatMap(({ calls }) => calls.map(({ to }) => to))])
+  const others = lower([
+    ...moves.map(({ to }) => to),
+    ...described.flatMap(({ calls, contract }) => [contract, ...calls.map(({ to }) => to)]),
+  ])
   const [known, users] = await Promise.all([
     slices.readKnown(user, chainId, { tokens, others }).catch((error: unknown) => {
       app.telemetry.log.warn('account_unreadable', { chainId }, error)

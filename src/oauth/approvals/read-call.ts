@@ -4,23 +4,24 @@ import { shapeOf, type Shape, type Value } from '../../abi/shape.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
 import { checksummed } from '../../messages/address.ts'
-import type { MessageSummary } from '../../messages/classify.ts'
+import type { Summary } from '../../messages/classify.ts'
 import type { EquivalentCall } from '../../messages/equivalent-call.ts'
 import { allows, allowsAll, allowsByPermit2, isUnlimited, pays, paysNative, type Grant } from '../../messages/grants.ts'
 
-type Move = MessageSummary['moves'][number]
+/** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
+export type Move = Summary['moves'][number]
 /** Returns null if the call takes from another account. `own`: lower-case. */
-type Reader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
+type CallReader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
 
 const address = (value: Value | undefined): Buffer => fromHex(value as Hex)
 const number = (value: Value | undefined): bigint => value as bigint
 
-const paysItem: Reader = ([from, to, item, amount], { contract, own }) =>
+const paysItem: CallReader = ([from, to, item, amount], { contract, own }) =>
   from === own ? { ...pays(contract, address(to), typeof amount === 'bigint' ? amount : 1n), item: number(item) } : null
-const allowsAmount: Reader = ([to, amount], { contract }) => allows(contract, address(to), number(amount))
+const allowsAmount: CallReader = ([to, amount], { contract }) => allows(contract, address(to), number(amount))
 
 /** Functions whose effect a page can say, at any address. What the signer counts is in `signer/policy/calldata.ts`. */
-const READERS: Record<string, Reader> = {
+const READERS: Record<string, CallReader> = {
   'transfer(address,uint256)': ([to, amount], { contract }) => pays(contract, address(to), number(amount)),
   'transferFrom(address,address,uint256)': ([from, to, amount], { contract, own }) =>
     from === own ? pays(contract, address(to), number(amount)) : null,
@@ -36,7 +37,7 @@ const READERS: Record<string, Reader> = {
 }
 
 const FUNCTIONS = new Map(
-  Object.entries(READERS).map(([signature, read]): [Hex, { shapes: Shape[]; read: Reader }] => {
+  Object.entries(READERS).map(([signature, read]): [Hex, { shapes: Shape[]; read: CallReader }] => {
     const { function: fn } = parseAbi(`${signature} public`)
     return [selectorOf(fn), { shapes: fn.inputs.map(shapeOf), read }]
   }),

@@ -2,8 +2,9 @@ import { amountText } from '../../http/amount.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { timeText } from '../../texts/time.ts'
-import type { Described, Move } from './describe.ts'
+import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
+import type { Move } from './read-call.ts'
 
 /** Returns what a request does, in one sentence. */
 export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
@@ -26,7 +27,7 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     case 'order':
       return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
     case 'pay':
-      return sentences.pay(listText(words, names, moves), whoText(names, move!.to))
+      return sentences[move!.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(names, move!.to))
     case 'revoke':
       if (move === undefined) return sentences.cancel
       return sentences.revoke(whoText(names, move.to), tokenText(words, names, move.token))
@@ -75,6 +76,6 @@ export function tokenText(words: Texts, names: Names, token: string | null): str
 }
 
 /** Returns a user's name, or a short address. */
-export const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
+const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
 
-export const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
+const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`

@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { approvalRequests, known } from '../../../test/approval-requests.ts'
+import { fromHex } from '../../hex.ts'
+import type { Hex } from '../../ids.ts'
+import { languages } from '../../texts/choose.ts'
+import { en } from '../../texts/en.ts'
+import type { Rich } from '../../texts/rich.ts'
+import { describe, type Described } from './describe.ts'
+import type { Names } from './names.ts'
+import { sentenceOf } from './sentence.ts'
+
+const [address, bob]: [Hex, Hex] = [`0x${'11'.repeat(20)}`, `0x${'22'.repeat(20)}`]
+const NOW = 1_780_000_000
+const facts = { address: fromHex(address), chainId: 31_337, at: NOW * 1_000, domains: ['shop.example'] }
+const names: Names = {
+  native: known.native,
+  token: (of) => known.tokens.find(({ token }) => token === of.toLowerCase()) ?? null,
+  user: (of) => (of.toLowerCase() === bob ? 'bob' : null),
+  isDealtWith: () => false,
+}
+const nothing: Names = { native: null, token: () => null, user: () => null, isDealtWith: () => null }
+const plain = (sentence: Rich): string =>
+  sentence.map((part) => (typeof part === 'string' ? part : part.strong)).join('')
+const requests = approvalRequests({ address, bob }, NOW)
+const said = (described: Described, by = names): string => plain(sentenceOf(en, by, described))
+
+test('each kind of request is one sentence, with its warnings', () => {
+  const table = Object.entries(requests).map(([name, content]) => {
+    const described = describe(content, facts)
+    return [name, said(described), described.warnings.join(' ')]
+  })
+  assert.deepEqual(table, [
+    ['text', 'Sign this text', ''],
+    ['payment', 'Pay 5 USDC to bob', ''],
+    ['allowance', '0x1f9840…01F984 may take 50 USDC from your account until 27 Jun 2026, 20:26 UTC', 'long'],
+    [
+      'allowance without end',
+      '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
+      'unlimited',
+    ],
+    [
+      'allowance of a namesake',
+      '0x1f9840…01F984 may take 50 of a token that calls itself “USDC” from your account, with no end date',
+      '',
+    ],
+    ['revocation', '0x1f9840…01F984 may no longer take USDC from your account', ''],
+    ['order', 'Offer 1,000 USDC in a trade', 'recipient'],
+    ['vote', 'Vote, or let someone vote for you', ''],
+    ['power', 'Let others act for your account', 'power'],
+    ['other', 'Sign data that this service does not understand', 'unknown'],
+    ['opaque', 'Sign data that nobody can read', 'unknown'],
+    ['coins', 'Pay 1.5 ETH to bob', ''],
+    ['tokens', 'Pay 25 USDC to bob', ''],
+    [
+      'approve',
+      '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
+      'unlimited',
+    ],
+    [
+      'collection',
+      '0x1f9840…01F984 may take everything you own of ART from your account, with no end date',
+      'unlimited',
+    ],
+    ['collectible', 'Give ART #77 to bob', ''],
+    ['call', 'Run a function of the contract 0x1f9840…01F984', 'call'],
+    ['batch', 'Do these 2 things together', 'call'],
+  ])
+})
+
+test('a login names the site, and one for a site of another application cannot be approved', () => {
+  const login = (domain: string): Described => {
+    const content = `${domain} wants you to sign in with your Ethereum account:\n0x1111111111111111111111111111111111111111\n\n\nURI: https://${domain}/login\nVersion: 1\nChain ID: 31337\nNonce: 8f0c7e1e\nIssued At: ${new Date(NOW * 1_000).toISOString()}\nResources:\n- https://x.example/y`
+    return describe({ message: { kind: 'text', content } }, facts)
+  }
+  assert.deepEqual([said(login('shop.example')), login('shop.example').isApprovable], ['Sign in to shop.example', true])
+  assert.deepEqual([login('evil.example').warnings, login('evil.example').isApprovable], [['other-domain'], false])
+})
+
+test('a network that does not respond leaves whole amounts of smallest units and addresses', () => {
+  assert.equal(
+    said(describe(requests.payment!, facts), nothing),
+    'Pay 5000000 smallest units of the token 0xaAaAaA…aAaaAa to 0x222222…222222',
+  )
+})
+
+test('a token is called as the operator calls it, and in its own words otherwise', () => {
+  assert.match(said(describe(requests['allowance of a namesake']!, facts)), /50 of a token that calls itself “USDC”/)
+})
+
+test('invisible characters and those that turn a text around are written out', () => {
+  const { text, raw } = describe(requests.text!, facts)
+  assert.match(text!, /⟨U\+202E⟩/)
+  assert.equal(text, raw)
+  assert.match(describe(requests.other!, facts).raw, /Hello⟨U\+200B⟩, Bob/)
+})
+
+for (const words of languages)
+  test(`each kind of request has its sentence in ${words.language}`, () => {
+    const sentences = Object.values(requests).map((content) =>
+      plain(sentenceOf(words, names, describe(content, facts))),
+    )
+    assert.ok(
+      sentences.every((one) => one.trim() === one && !/\s{2}|undefined|null/.test(one)),
+      sentences.join('\n'),
+    )
+    // An unlimited allowance reads the same, whether it is signed or sent.
+    assert.equal(new Set(sentences).size, sentences.length - 1)
+  })
