@@ -41,6 +41,7 @@ export const SECTIONS = [
       'docs/build/reading-data.md',
       'docs/build/writing-transactions.md',
       'docs/build/transfers.md',
+      'docs/build/sign-messages.md',
       'docs/build/limits-and-quotas.md',
       'docs/build/history-spam.md',
       'docs/build/token-exchange.md',

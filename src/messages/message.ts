@@ -1,5 +1,5 @@
 /**
- * messages: what accounts sign besides transactions, and what a signature of it can do.
+ * messages: texts and typed data that accounts sign, and the effect of their signatures.
  * Owns: texts (EIP-191), typed data (EIP-712) and logins (ERC-4361): parsers, one canonical form, digests, the classes of messages and the calls with the same effect.
  * Does not own: whether a message is signed (`signer/rules/authority.ts`), the effect of a call (`signer/policy/calldata.ts`).
  */
@@ -46,7 +46,7 @@ export function messageText(message: Message): { kind: Message['kind']; content:
 }
 
 /**
- * Returns the text that a message is to a person; null for typed data, for what cannot be read, and for a digest, whose meaning
+ * Returns the readable text of a message; null for typed data, for what cannot be read, and for a digest, whose meaning
  * nobody sees.
  */
 export function textOf(message: Message): string | null {

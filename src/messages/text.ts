@@ -15,7 +15,7 @@ export function assertSize(bytes: Buffer): Buffer {
 }
 
 /**
- * Returns the text of bytes that a person can read. Returns null if they are not UTF-8, or contain control characters other than
+ * Returns the readable text of bytes. Returns null if they are not UTF-8, or contain control characters other than
  * line breaks and tabs.
  */
 export function printableOf(bytes: Buffer): string | null {

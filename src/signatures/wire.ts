@@ -51,7 +51,9 @@ const TypedData = Type.Unsafe<object | string>({
   examples: [PERMIT],
   ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
 })
-const DryRun = Type.Optional(Type.Boolean({ description: 'Report what would happen. Nothing is signed or stored' }))
+const DryRun = Type.Optional(
+  Type.Boolean({ description: 'Check the request and report the result. Nothing is signed or stored' }),
+)
 
 export const MessageRequest = Type.Object(
   { message: Type.Optional(Text), hex: Type.Optional(HexText), dryRun: DryRun },
@@ -70,7 +72,7 @@ export const TypedDataRequest = Type.Object(
 
 export const VerifyRequest = Type.Object(
   {
-    address: Type.String({ maxLength: 100, description: 'The account that is said to have signed' }),
+    address: Type.String({ maxLength: 100, description: 'Account whose signature is checked' }),
     message: Type.Optional(Text),
     hex: Type.Optional(HexText),
     typedData: Type.Optional(TypedData),
@@ -88,7 +90,7 @@ export const VerifyRequest = Type.Object(
 
 const CLASSES = ['login', 'text', 'payment', 'allowance', 'order', 'vote', 'power', 'other', 'opaque'] as const satisfies MessageClass[] // prettier-ignore
 const Class = Type.Unsafe<MessageClass>(
-  Type.String({ enum: [...CLASSES], description: 'What a signature of the message can do' }),
+  Type.String({ enum: [...CLASSES], description: 'Effect of a signature of the message' }),
 )
 const Digest = Type.Unsafe<Hex>(
   Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'The digest that is signed', examples: [HASH] }),
@@ -126,7 +128,7 @@ const SummarySchema = Type.Unsafe<Summary>(
     },
     {
       title: 'MessageSummary',
-      description: 'What the signature can do',
+      description: 'Effect of the signature',
       examples: [
         {
           sentence: 'allow',
@@ -171,7 +173,7 @@ const OwnSignature = Type.Object(
     class: Class,
     rule: Rule,
     kind: Type.Unsafe<Message['kind']>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
-    content: Type.String({ description: 'What was signed: text, 0x-hex, or typed data as JSON text', examples: [LOGIN] }), // prettier-ignore
+    content: Type.String({ description: 'Signed content: text, 0x-hex, or typed data as JSON text', examples: [LOGIN] }), // prettier-ignore
     summary: SummarySchema,
     createdAt: CreatedAt,
   },
@@ -239,7 +241,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'As `eth_signTypedData_v4` (EIP-712). What moves tokens, such as a permit, also needs `contracts:write`, and counts against the limits of the signer as if it were a transaction. Orders, votes and unknown types need the approval of the user.',
+    'As `eth_signTypedData_v4` (EIP-712). Data that moves tokens, such as a permit, also needs `contracts:write`. It counts against the limits of the signer like a transaction. Orders, votes and unknown types need the approval of the user.',
   body: TypedDataRequest,
 }
 
@@ -248,7 +250,7 @@ export const verify = {
   operationId: 'verifySignature',
   summary: 'Check a signature of any account',
   description:
-    'By the key of the account, then by its contract (ERC-1271), or by the contract that the signature would deploy (ERC-6492), on the network of the application.',
+    'Tries the key of the account, then its contract (ERC-1271), or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
   querystring: NoQuery,
   body: VerifyRequest,
   ...answers(Verified, 413, 422, 502, 504),

@@ -31,7 +31,7 @@ type Shown = {
   canApprove: boolean
 }
 
-/** Renders a request that waits: what happens, who asks, what moves, what to beware of. Returns HTML, escaped. */
+/** Renders a request that waits: its effect, the application, the amounts and the warnings. Returns escaped HTML. */
 export function approvalBody(words: Texts, shown: Shown): string {
   const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals

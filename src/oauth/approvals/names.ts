@@ -19,7 +19,7 @@ export type Names = {
 const NOTHING: KnownAddresses = { native: null, tokens: [], dealtWith: null }
 
 /**
- * Finds names for what requests on one network name. If the network does not respond, tokens stay without a symbol and
+ * Finds names for the addresses in requests on one network. If the network does not respond, tokens have no symbol and
  * decimals, and the request can still be read.
  */
 export async function readNames(
