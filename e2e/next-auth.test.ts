@@ -152,7 +152,7 @@ suite('NextAuth v4, with a provider defined by wellKnown alone and only PKCE as 
     ['/oauth/me', {}],
     ['the id token', { idToken: true }],
   ] as const)
-    test(`completes the flow with the profile of ${from}, and its token is good for the API`, async (t) => {
+    test(`completes the flow with the profile of ${from}, and its token is valid for the API`, async (t) => {
       const { origin, seen } = await site(t, provider)
       const session = await signIn(origin, 'nell')
       const me = await fetch(`${installed.program.facts.baseUrl}/me`, {

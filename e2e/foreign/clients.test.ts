@@ -110,7 +110,7 @@ suite('a library as it is, with the snippet of the guide', () => {
     ['openid-client', { kind: 'public', needsDpop: true }],
   ]
   for (const [library, given] of sites)
-    test(`${library} signs somebody in, and its token is good for the API`, async (t) => {
+    test(`${library} signs somebody in, and its token is valid for the API`, async (t) => {
       const site = await run(t, library, given)
       await listens(site)
       const username = library.replaceAll(/\W|\d/g, '')

@@ -157,7 +157,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
     assert.match(await wrongOf({ ...ENTRY, ...entry('HEADER', undecoded) }), /^client\n.*unauthorized_client/)
     assert.match(
       await wrongOf({ ...entry('BODY', inBody), name: 'ELSEWHERE' }),
-      /callback\n.* 403\nRegister http:\S+\/login\/callback\/ELSEWHERE there/,
+      /callback\n.* 403\nRegister exactly http:\S+\/login\/callback\/ELSEWHERE at the provider/,
     )
   })
 

@@ -23,9 +23,9 @@ const greeting = {
 test('the first screen says who may sign in as anyone, and how long the token lives', () => {
   const closed = banner(facts, greeting)
   assert.match(closed, /Development mode: anyone on this machine may sign in as anyone\./)
-  assert.match(closed, /the token is good for an hour:/)
+  assert.match(closed, /the token is valid for an hour:/)
   const open = banner(facts, { ...greeting, isOpen: true, tokenSeconds: 600 })
   assert.match(open, /Development mode: EVERYONE WHO CAN REACH IT may sign in as anyone\./)
-  assert.match(open, /the token is good for 600 s:/)
+  assert.match(open, /the token is valid for 600 s:/)
   assert.doesNotMatch(open, /this machine/)
 })

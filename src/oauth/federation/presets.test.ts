@@ -359,7 +359,7 @@ test('every problem of an entry with a preset is named at once', async () => {
         'provider 4: tenant must be',
         'provider 5: Apple has no client secret',
         'provider 5: keyId is missing',
-        'provider 5: privateKeyFile does not hold',
+        'provider 5: privateKeyFile must contain the .p8 key',
         'provider 6: clientSecret and clientSecretFile exclude each other',
         'provider 7: scopes must contain openid',
         'provider 8: clientSecretFile cannot be read',

@@ -188,7 +188,7 @@ test('after a restore no operation is signed for the hour that a lost one may li
   const shown = await accept(place, '--rpc-url', url)
   const acceptedAt = Date.now()
   const done = await accept(place, '--rpc-url', url, '--accept', /--accept ([0-9a-f]{16})$/m.exec(shown)![1]!)
-  assert.match(done, /Accepted, as record/)
+  assert.match(done, /Accepted as record/)
 
   const file = join(place.folder, 'policy.json')
   const limit = {
@@ -228,7 +228,7 @@ test('after a restore what a sponsor carries waits for the first list, as all th
   rmSync(file)
   const shown = await accept(place, '--without-networks')
   const done = await accept(place, '--without-networks', '--accept', /--accept ([0-9a-f]{16})$/m.exec(shown)![1]!)
-  assert.match(done, /Accepted, as record/)
+  assert.match(done, /Accepted as record/)
   const next = await again({ SIGNER_REVOCATIONS_SECONDS: '60' })
   await assert.rejects(next.signOuter(outer([first])), refusal('revocations_stale'))
   await next.bringRevocations([await place.revocations({ entries: [] })])

@@ -82,7 +82,7 @@ test('after a restore that lost nonces of one sponsor nobody is topped up for a 
     const url = await countingNode(t, counts)
     const shown = await accept(place, '--rpc-url', url)
     const done = await accept(place, '--rpc-url', url, '--accept', /--accept ([0-9a-f]{16})$/m.exec(shown)![1]!)
-    assert.match(done, /Accepted, as record/)
+    assert.match(done, /Accepted as record/)
     return again()
   }
   const isFull =

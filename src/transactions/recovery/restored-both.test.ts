@@ -85,7 +85,7 @@ test('both sides are restored from one backup: no nonce is used twice, and every
   const accepted = await program('accept-restore', '--rpc-url', world.nodeUrl, '--accept', confirmation!)
   assert.match(
     accepted,
-    /Chain 31337 counts transactions of 4 of 4 accounts, at most 4 of one\.[^]*Accepted, as record/,
+    /Chain 31337: 4 of 4 accounts have transactions, at most 4 in one account\.[^]*Accepted as record/,
   )
   const restarted = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
   try {
