@@ -327,6 +327,7 @@ test('what may not be signed is refused with the place of the fault, and nothing
     [MESSAGE, '{"message":', 400, 'invalid_json', undefined],
     [MESSAGE, { message: 'a'.repeat(33_000) }, 422, 'invalid_message', '/message'],
     [MESSAGE, { message: '\ud800' }, 422, 'invalid_message', '/message'],
+    [MESSAGE, { message: 'a\0' }, 422, 'invalid_message', '/message'],
     [MESSAGE, { hex: '0x123' }, 422, 'invalid_message', '/hex'],
     [MESSAGE, { message: 'a'.repeat(70_000) }, 413, 'body_too_large', undefined],
     [MESSAGE, { message: login(alice, { domain: 'evil.example', uri: 'https://evil.example' }) }, 422, 'invalid_message', '/message'], // prettier-ignore
