@@ -233,6 +233,20 @@ test('a text asks the user once, and is signed once after the approval', async (
   assert.equal((await ask('hello again')).body.code, 'approval_required')
 })
 
+test('typed data with any character in its texts is stored and asked about', async () => {
+  const text = '\0 \u202e 🔑 \\u0000 "'
+  const types = { Note: [{ name: 'text', type: 'string' }] }
+  const typedData = { types, primaryType: 'Note', domain: { name: text, chainId: 31_337 }, message: { text } }
+  const ask = () => post(TYPED_DATA, { typedData }, { key: 'characters' })
+  const { body } = await ask()
+  assert.equal(body.code, 'approval_required', JSON.stringify(body))
+  await answer(body.approval.id, 'approved')
+  const signed = await ask()
+  assert.equal(signed.status, 200, JSON.stringify(signed.body))
+  const { content } = (await get(`/v1/signatures/${signed.body.id}`)).body
+  assert.equal(JSON.parse(content).message.text, text)
+})
+
 test('a denial is final for its key', async () => {
   const ask = () => post(MESSAGE, { message: 'Denied' }, { key: 'denied' })
   const { id } = (await ask()).body.approval
@@ -327,6 +341,7 @@ test('what may not be signed is refused with the place of the fault, and nothing
     [MESSAGE, '{"message":', 400, 'invalid_json', undefined],
     [MESSAGE, { message: 'a'.repeat(33_000) }, 422, 'invalid_message', '/message'],
     [MESSAGE, { message: '\ud800' }, 422, 'invalid_message', '/message'],
+    [MESSAGE, { message: 'a\0' }, 422, 'invalid_message', '/message'],
     [MESSAGE, { hex: '0x123' }, 422, 'invalid_message', '/hex'],
     [MESSAGE, { message: 'a'.repeat(70_000) }, 413, 'body_too_large', undefined],
     [MESSAGE, { message: login(alice, { domain: 'evil.example', uri: 'https://evil.example' }) }, 422, 'invalid_message', '/message'], // prettier-ignore

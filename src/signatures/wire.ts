@@ -224,7 +224,7 @@ const signing = {
   ...sends('Idempotent-Replayed'),
   headers: KeyHeaders,
   querystring: NoQuery,
-  ...answers(either(SignAnswer, SignDryRunAnswer), 409, 413, 422),
+  ...answers(either(SignAnswer, SignDryRunAnswer), 409, 413, 415, 422, 502),
 }
 
 export const message = {
@@ -253,7 +253,7 @@ export const verify = {
     'Tries the key of the account, then its contract (ERC-1271), or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
   querystring: NoQuery,
   body: VerifyRequest,
-  ...answers(Verified, 413, 422, 502, 504),
+  ...answers(Verified, 413, 415, 422, 502, 504),
 }
 
 export const list = {
