@@ -23,7 +23,15 @@ export function readContent(body: { message?: string; hex?: string; typedData?: 
   }
   const { message: text, hex, typedData } = body
   const input = field === 'message' ? { text } : field === 'hex' ? { hex } : { typedData }
-  return { message: orRefuse(field, () => readMessage(input)), field }
+  const message = orRefuse(field, () => readMessage(input))
+  // PostgreSQL stores no NUL in a text.
+  if (message.kind === 'text' && message.text.includes('\0'))
+    throw refusal(field, {
+      code: 'invalid_message',
+      pointer: '',
+      problem: 'the text contains a NUL character, so its bytes are needed as `hex`',
+    })
+  return { message, field }
 }
 
 /**

@@ -11,6 +11,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { underDeadline } from '../deadline.ts'
 import { AppError } from '../errors.ts'
+import { chainOf } from '../http/caller.ts'
 import { linkNext } from '../http/cursor.ts'
 import { readIdempotencyKey } from '../http/idempotency-key.ts'
 import { readContent, type Content } from './content.ts'
@@ -86,6 +87,8 @@ async function respond(
   content: Content,
 ): Promise<wire.SignAnswer | wire.SignDryRunAnswer> {
   const { caller, body, headers, ip, routeOptions } = request
+  // A network that is not served here gets no signature either.
+  chainOf(app, caller)
   const key = readIdempotencyKey(headers)
   if (body.dryRun === true) return rehearseSignature(app, caller, content)
   const asked = { ...content, idempotency: key === undefined ? null : { route: routeOptions.url!, key }, askedFrom: ip }

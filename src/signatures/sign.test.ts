@@ -327,6 +327,7 @@ test('what may not be signed is refused with the place of the fault, and nothing
     [MESSAGE, '{"message":', 400, 'invalid_json', undefined],
     [MESSAGE, { message: 'a'.repeat(33_000) }, 422, 'invalid_message', '/message'],
     [MESSAGE, { message: '\ud800' }, 422, 'invalid_message', '/message'],
+    [MESSAGE, { message: 'a\0' }, 422, 'invalid_message', '/message'],
     [MESSAGE, { hex: '0x123' }, 422, 'invalid_message', '/hex'],
     [MESSAGE, { message: 'a'.repeat(70_000) }, 413, 'body_too_large', undefined],
     [MESSAGE, { message: login(alice, { domain: 'evil.example', uri: 'https://evil.example' }) }, 422, 'invalid_message', '/message'], // prettier-ignore
@@ -366,6 +367,17 @@ test('each permission is needed: messages:sign, and contracts:write for what mov
   for (const [scope, path, given, code] of cases)
     assert.equal((await post(path, given, { as: await scoped(scope) })).body.code, code, `${scope} ${path}`)
   assert.equal((await post(MESSAGE, { message: 'a' }, { as: { token: 'x' } })).status, 401)
+  // A permission that the operator removed ends within seconds, whatever the token says.
+  const moves = { typedData: permit(alice) }
+  const permissions = ['wallet:read', 'contracts:read', 'messages:sign']
+  await world.db.updateTable('applications').set({ permissions: JSON.stringify(permissions) }).where('client_id', '=', 'demo').execute() // prettier-ignore
+  await world.clock.advance(6_000)
+  const removed = await post(TYPED_DATA, moves)
+  permissions.push('contracts:write')
+  await world.db.updateTable('applications').set({ permissions: JSON.stringify(permissions) }).where('client_id', '=', 'demo').execute() // prettier-ignore
+  await world.clock.advance(6_000)
+  assert.equal(removed.body.code, 'insufficient_scope')
+  assert.equal((await post(TYPED_DATA, moves)).status, 200)
 })
 
 test('a signature takes one write of the quota; its repeats and questions to the user take none', async () => {

@@ -109,23 +109,29 @@ async function findOrStore(app: App, caller: Caller, asked: SigningOrder & { id:
       problem: classified.problem ?? 'it may never be signed',
     })
   const { accountId, clientId, chainId } = caller
-  await app.db
+  const requestHash = idempotency === null ? null : hashOf(asked)
+  const [hash, createdAt] = [digestOf(message), new Date(app.clock.wall())]
+  const stored = await app.db
     .insertInto('signatures')
     .values({
       id,
       account_id: accountId,
       client_id: clientId,
       chain_id: chainId,
-      request_hash: idempotency === null ? null : hashOf(asked),
+      request_hash: requestHash,
       ...messageText(message),
-      hash: digestOf(message),
+      hash,
       class: classified.class,
       summary: JSON.stringify(classified.summary),
-      created_at: new Date(app.clock.wall()),
+      created_at: createdAt,
     })
     .onConflict((on) => on.doNothing())
-    .execute()
-  return assertSame((await findRow(app.db, id))!, asked)
+    .returning('id')
+    .executeTakeFirst()
+  // A concurrent request with the same key stored the row first.
+  if (stored === undefined) return assertSame((await findRow(app.db, id))!, asked)
+  const rest = { id, requestHash, hash: toHex(hash), class: classified.class, createdAt: createdAt.toISOString() }
+  return { ...rest, signature: null }
 }
 
 async function findRow(db: Db, id: string): Promise<StoredRequest | null> {

@@ -26,19 +26,20 @@ export async function verifySignature(
   caller: Caller,
   asked: { address: string; message: Message; signature: string },
 ): Promise<Verified> {
+  const chain = chainOf(app, caller)
   const address = addressOf(asked.address)
   const digest = digestOf(asked.message)
   const signature = fromHex(asked.signature)
-  const method = await methodOf(() => chainOf(app, caller), { address, digest, signature })
+  const method = await methodOf(chain, { address, digest, signature })
   return { valid: method !== null, method, hash: toHex(digest) }
 }
 
 type SignatureClaim = { address: Hex; digest: Buffer; signature: Buffer }
 
-async function methodOf(chain: () => Chain, claim: SignatureClaim): Promise<Verified['method']> {
-  if (claim.signature.subarray(-32).equals(DEPLOYS)) return (await isOfFuture(chain(), claim)) ? 'erc6492' : null
+async function methodOf(chain: Chain, claim: SignatureClaim): Promise<Verified['method']> {
+  if (claim.signature.subarray(-32).equals(DEPLOYS)) return (await isOfFuture(chain, claim)) ? 'erc6492' : null
   if (signerOf(claim) === claim.address) return 'eoa'
-  return (await isOfContract(chain(), claim)) ? 'erc1271' : null
+  return (await isOfContract(chain, claim)) ? 'erc1271' : null
 }
 
 /** The last 32 bytes of a signature by a contract that is not deployed yet. Source: ERC-6492 */

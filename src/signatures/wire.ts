@@ -222,7 +222,7 @@ const signing = {
   ...sends('Idempotent-Replayed'),
   headers: KeyHeaders,
   querystring: NoQuery,
-  ...answers(either(SignAnswer, SignDryRunAnswer), 409, 413, 422),
+  ...answers(either(SignAnswer, SignDryRunAnswer), 409, 413, 415, 422, 502),
 }
 
 export const message = {
@@ -251,7 +251,7 @@ export const verify = {
     'By the key of the account, then by its contract (ERC-1271), or by the contract that the signature would deploy (ERC-6492), on the network of the application.',
   querystring: NoQuery,
   body: VerifyRequest,
-  ...answers(Verified, 413, 422, 502, 504),
+  ...answers(Verified, 413, 415, 422, 502, 504),
 }
 
 export const list = {

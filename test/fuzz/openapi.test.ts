@@ -109,6 +109,13 @@ test(
 const group = (groups: Map<string, string[]>, key: string, one: string): void =>
   void groups.set(key, [...(groups.get(key) ?? []).slice(0, 500), one])
 
+const permitOf = (owner: string, nonce: number) => ({
+  types: { Permit: ['owner', 'spender', 'value', 'nonce', 'deadline'].map((name, index) => ({ name, type: index < 2 ? 'address' : 'uint256' })) }, // prettier-ignore
+  primaryType: 'Permit',
+  domain: { name: 'Sample', version: '1', chainId: here.facts.chainId, verifyingContract: here.facts.contracts.erc20! },
+  message: { owner, spender: here.bob.address, value: '1', nonce: String(nonce), deadline: String(Math.floor(Date.now() / 1_000) + 600) }, // prettier-ignore
+})
+
 /** What requests are made from: users, contracts and calls that exist, and ids and cursors as answers bring them. */
 async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => void }> {
   const { alice, bob, facts } = here
@@ -178,6 +185,13 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     { tokenType: 'ERC1155', tokenAddress: erc1155, tokenId: '1', amount: '1', toUserId: 'DEV-somebody-else' },
     { tokenType: 'NATIVE', amount: '0.000001', toUserId: 'DEV-never-seen', dryRun: true },
   ]
+  const texts: Body[] = [{ message: 'Hello' }, { message: '\u0000' }, { hex: '0x00ff' }, { hex: '0x0' }, { message: 'Hi', dryRun: true }] // prettier-ignore
+  const typed: Body[] = [0, 1, 2].map((n) => ({ typedData: permitOf(alice.address, n), dryRun: n === 2 }))
+  const verified: Body[] = [
+    { address: alice.address, message: 'Hello', signature: `0x${'11'.repeat(65)}` },
+    { address: probe, hex: '0x00', signature: '0x' },
+    { address: bob.address, typedData: permitOf(bob.address, 7), signature: `0x${'6492'.repeat(16)}` },
+  ]
   const remember = (list: string[], value: string) => {
     list.push(value)
     if (list.length > 300) list.splice(5, 100)
@@ -186,7 +200,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     learn: ({ headers, text }) => {
       const cursor = headers['x-next-cursor']
       if (typeof cursor === 'string') remember(cursors, cursor)
-      const found = /"(tx_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
+      const found = /"((?:tx|sig|apr)_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
       if (found !== undefined && !ids.includes(found)) remember(ids, found)
     },
     pool: {
@@ -221,6 +235,9 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         '/v1/contracts/method/write/batch': writes,
         '/v1/transactions': sent,
         '/v1/tokens/transfers': transfers,
+        '/v1/signatures/message': texts,
+        '/v1/signatures/typed-data': typed,
+        '/v1/signatures/verify': verified,
       },
     },
   }
