@@ -134,7 +134,7 @@ before(
     const [fingerprint] = (await run(auth, 'auth-keys', 'fingerprints')).split('\n')
     await run(signerSettings, 'signer', 'trust-key', '--accept', fingerprint!)
     await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', `${chain.rpcUrl}/?key=${NODE_KEY}`, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
-    secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--confidential', '--json')).secret as string // prettier-ignore
+    secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--permission', 'messages:sign', '--confidential', '--json')).secret as string // prettier-ignore
 
     const signer = startProgram('signer/main.ts', signerSettings, folder)
     await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
@@ -244,6 +244,19 @@ test(
     assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/sent\?/)
     await until('it is in a block', async () => BigInt(await rpc<string>(chain.rpcUrl, 'eth_getBalance', `0x${'c1'.repeat(20)}`, 'latest')) === 125n * 10n ** 15n, 20_000) // prettier-ignore
 
+    // A text waits for the page of the other program, whose token the signer takes.
+    const sign = () => ask(`${ORIGIN}/v1/signatures/message`, { json: { message: 'Hello from the shop' }, headers: { ...bearer(token), 'idempotency-key': 'hello' } }) // prettier-ignore
+    const asked = await sign()
+    assert.equal(asked.status, 403, asked.text)
+    const { url } = JSON.parse(asked.text).approval
+    assert.match(url, /^https:\/\/sign-in\.example\/account\/approvals\/apr_/)
+    const question = await browser.go(url)
+    for (const shown of ['Shop', 'Hello from the shop', 'Sign this text'])
+      assert.ok(question.text.includes(shown), shown)
+    await browser.submit(question, `${new URL(url).pathname}/approve`, {})
+    const signed = await sign()
+    assert.equal(signed.status, 200, signed.text)
+    assert.ok((await browser.go(`${PAGES}/account/approvals`)).text.includes('approved and signed'))
     await browser.submit(`${PAGES}/account`, '/account/applications/revoke', {})
     await until('the token is refused', async () => (await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status === 401, 15_000) // prettier-ignore
     const again = await ask(`${PAGES}/oauth/token`, { form: { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: 'shop', client_secret: secret } }) // prettier-ignore
@@ -586,7 +599,10 @@ async function signIn(
   const verifier = randomBytes(32).toString('base64url')
   const query = new URLSearchParams({
     ...{ client_id: 'shop', response_type: 'code', redirect_uri: CALLBACK, login_provider: 'ACME', state: 'x' },
-    ...{ scope: 'openid email wallet:read contracts:read contracts:write', code_challenge_method: 'S256' },
+    ...{
+      scope: 'openid email wallet:read contracts:read contracts:write messages:sign',
+      code_challenge_method: 'S256',
+    },
     code_challenge: createHash('sha256').update(verifier).digest('base64url'),
   })
   let page = await browser.go(`${PAGES}/oauth/auth?${query.toString()}`)

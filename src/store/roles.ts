@@ -14,7 +14,7 @@ type Grants = {
 
 /** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'approvals', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
   read: [
     'migrations',
     'application_usage',
@@ -25,13 +25,14 @@ export const OF_AUTH: Grants = {
     'transactions',
     'operations',
     'signatures',
+    'approvals',
     'carried',
     'cursors',
     'native_coverage',
     'backfill_work',
   ],
   without: {},
-  more: ['update on stopped_lanes'],
+  more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals'],
 }
 
 /**
