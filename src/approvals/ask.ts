@@ -1,6 +1,8 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../app.ts'
 import { AppError, type ApprovalLink } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
+import { keyReused } from '../http/idempotency-key.ts'
 import { approvalIdOf } from '../ids.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
@@ -63,11 +65,14 @@ export async function askApproval(
  * Returns the approval token to show the signer for an intent. Null: the user has not approved it, or approved it more
  * than a minute ago.
  * @throws approval_denied  if the user denied this intent
+ * @throws idempotency_key_reused  if the user was asked about another content
  */
-export async function shownApproval(app: Clocked, intentId: string): Promise<string | null> {
+export async function shownApproval(app: Clocked, intentId: string, content: ApprovalContent): Promise<string | null> {
   const newest = await newestOf(app.db, intentId)
-  if (newest?.state === 'denied') throw denied()
-  return newest === null ? null : shownToken(app, newest)
+  if (newest === null) return null
+  if (!isDeepStrictEqual(newest.content, content)) throw keyReused()
+  if (newest.state === 'denied') throw denied()
+  return shownToken(app, newest)
 }
 
 type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>
@@ -76,7 +81,7 @@ type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>
 async function newestOf(db: Db, intentId: string) {
   const row = await db
     .selectFrom('approvals')
-    .select(['id', 'state', 'token', 'expires_at', 'decided_at'])
+    .select(['id', 'state', 'content', 'token', 'expires_at', 'decided_at'])
     .where('intent_id', '=', intentId)
     .orderBy('created_at', 'desc')
     .limit(1)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { stoppedClock } from '../../test/kit/clock.ts'
+import { refusedWith } from '../../test/kit/refused.ts'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { AppError } from '../errors.ts'
 import { askApproval, shownApproval } from './ask.ts'
@@ -15,6 +16,8 @@ const ALICE = '00000000-0000-8000-8000-000000000001'
 const BOB = '00000000-0000-8000-8000-000000000002'
 const MINUTE = 60_000
 
+const about = (content: string) => ({ message: { kind: 'text', content } }) as const
+
 /** An application with a clock of its own that asks about one intent after another. */
 function asking(start = Date.now()) {
   const clock = stoppedClock(start)
@@ -27,7 +30,7 @@ function asking(start = Date.now()) {
         rule: 'message-approval',
         askedFrom: '192.0.2.1',
       },
-      content: { message: { kind: 'text', content: intentId } },
+      content: about(intentId),
     })
   return { app, clock, ask }
 }
@@ -56,17 +59,18 @@ test('a decision counts until the question expires, and its approval for a minut
   await clock.advance(1)
   assert.equal(await decide(app, { id: late.id, accountId: ALICE, ...approved }), false)
   assert.equal(await decide(app, { id: late.id, accountId: ALICE, ...denied }), false)
-  assert.equal(await shownApproval(app, 'in time'), 'a.b.c')
+  assert.equal(await shownApproval(app, 'in time', about('in time')), 'a.b.c')
+  await assert.rejects(shownApproval(app, 'in time', about('edited')), refusedWith('idempotency_key_reused'))
   // Asked again while the approval can be shown, it is the same question: the user is not asked twice.
   assert.equal((await ask('in time')).id, inTime.id)
   await clock.advance(MINUTE)
-  assert.equal(await shownApproval(app, 'in time'), null)
+  assert.equal(await shownApproval(app, 'in time', about('in time')), null)
   const again = await ask('in time')
   assert.notEqual(again.id, inTime.id)
   assert.equal(await decide(app, { id: again.id, accountId: ALICE, ...denied }), true)
   await clock.advance(365 * 24 * 60 * MINUTE)
   await assert.rejects(ask('in time'), isDenied)
-  await assert.rejects(shownApproval(app, 'in time'), isDenied)
+  await assert.rejects(shownApproval(app, 'in time', about('in time')), isDenied)
 })
 
 test('old questions are deleted, except those that were denied: their key is used up forever', async () => {

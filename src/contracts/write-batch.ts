@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import type { Intent } from '../transactions/intent.ts'
+import type { WriteOptions } from '../transactions/key.ts'
 import { rehearseOperation } from '../transactions/lanes/rehearse-operation.ts'
 import { sendOperation } from '../transactions/lanes/send-operation.ts'
 import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
@@ -25,11 +26,11 @@ export async function writeBatch(
   app: App,
   caller: Caller,
   body: BatchBody,
-  { idempotencyKey }: { idempotencyKey?: string | undefined },
+  { idempotencyKey, askedFrom }: WriteOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: BATCH_ROUTE, requestHash: hashOf(body) }
-  return sendOperation(app, caller, readIntents(body), { idempotency })
+  return sendOperation(app, caller, readIntents(body), { idempotency, askedFrom })
 }
 
 /**

@@ -17,7 +17,7 @@ export function contractWrites(server: FastifyInstance, app: App): void {
       const { caller, body } = request
       return respondToWrite(app, request, reply, {
         target: body.address,
-        send: (idempotencyKey) => writeContract(app, caller, body, { idempotencyKey }),
+        send: (idempotencyKey) => writeContract(app, caller, body, { idempotencyKey, askedFrom: request.ip }),
         rehearse: () => dryRunContract(app, caller, body),
       })
     },
@@ -30,7 +30,7 @@ export function contractWrites(server: FastifyInstance, app: App): void {
     async (request, reply) => {
       const { caller, body } = request
       return respondToWrite(app, request, reply, {
-        send: (idempotencyKey) => writeBatch(app, caller, body, { idempotencyKey }),
+        send: (idempotencyKey) => writeBatch(app, caller, body, { idempotencyKey, askedFrom: request.ip }),
         rehearse: () => dryRunBatch(app, caller, body),
       })
     },

@@ -6,6 +6,7 @@ import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
 import { dryRun } from '../transactions/lanes/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
+import type { WriteOptions } from '../transactions/key.ts'
 import { sendTransaction } from '../transactions/lanes/send.ts'
 import { readGasLimit } from '../transactions/lanes/limits.ts'
 import { readValue, refuseLong, refuseView } from '../transactions/lanes/value.ts'
@@ -29,12 +30,12 @@ export async function writeContract(
   app: App,
   caller: Caller,
   body: ContractWriteBody,
-  { idempotencyKey }: { idempotencyKey?: string | undefined },
+  { idempotencyKey, askedFrom }: WriteOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const intent = readIntent(body)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: WRITE_ROUTE, requestHash: hashOf(body) }
-  return sendTransaction(app, caller, intent, { idempotency })
+  return sendTransaction(app, caller, intent, { idempotency, askedFrom })
 }
 
 /**

@@ -98,6 +98,11 @@ export const Revert = exactly<ErrorRevert>()(
   ),
 )
 
+/** What a dry run says of the user's approval. */
+export const NeedsApproval = Type.Unsafe<'required' | 'not_required'>(
+  Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve it' }),
+)
+
 /** What is left of a limit of the signer, in a dry run. */
 export const RuleLimit = Type.Object(
   {

@@ -32,7 +32,8 @@ export async function signMessage(
   const row = await findOrStore(app, caller, { ...asked, id })
   if (row.signature !== null) return { answer: toAnswer({ ...row, ...row.signature }), isReplay: true }
   try {
-    const approval = asked.idempotency === null ? null : await shownApproval(app, id)
+    const approval =
+      asked.idempotency === null ? null : await shownApproval(app, id, { message: messageText(asked.message) })
     const request = { ...requestOf(caller, asked, id), ...(approval === null ? {} : { approval }) }
     const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
     await app.db
@@ -64,12 +65,12 @@ export async function rehearseSignature(app: App, caller: Caller, content: Conte
   const checked = await app.signer.checkMessage(request).catch((error: unknown) => {
     throw withPointer(content.field, error)
   })
-  const { hash, class: name, rule, needsApproval, limits } = checked
+  const { hash, class: name, rule, requires, limits } = checked
   return {
     hash,
     class: name,
     rule,
-    approval: needsApproval ? 'required' : 'not_required',
+    approval: requires === null ? 'not_required' : 'required',
     summary,
     ...(limits === undefined ? {} : { limits }),
   }

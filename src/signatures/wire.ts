@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { answers, either, Limit, NoQuery, Nullable, RuleLimit, shownAs } from '../http/wire.ts'
+import { answers, either, Limit, NoQuery, Nullable, NeedsApproval, RuleLimit, shownAs } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 import type { MessageClass, Summary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
@@ -155,9 +155,7 @@ const SignDryRunAnswer = Type.Object(
     hash: Digest,
     class: Class,
     rule: Rule,
-    approval: Type.Unsafe<'required' | 'not_required'>(
-      Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve it' }),
-    ),
+    approval: NeedsApproval,
     summary: SummarySchema,
     limits: Type.Optional(Type.Array(RuleLimit)),
   },

@@ -39,5 +39,5 @@ export type ListedMessage = {
   signature: Hex
 }
 
-/** What `signMessage` would do. `needsApproval`: the user must approve it, and no valid approval was shown. */
-export type CheckedMessage = Omit<SignedMessage, 'signature'> & { needsApproval: boolean; limits?: LimitLeft[] }
+/** What `signMessage` would do. `requires`: as of a checked write. */
+export type CheckedMessage = Omit<SignedMessage, 'signature'> & { requires: string | null; limits?: LimitLeft[] }

@@ -69,6 +69,8 @@ export type Signed = {
 
 /** Result that `sign` would have for a request at the time of the check. */
 export type Checked = Pick<Signed, 'kind' | 'stored' | 'rule'> & {
+  /** the rule that requires the user's approval, if no valid one was shown; null if no approval is missing */
+  requires: string | null
   /** the policy limits that apply to it, as they are before it; absent if there are none */
   limits?: LimitLeft[]
 }
@@ -86,7 +88,10 @@ export type Verbs = {
   /** Returns the addresses of these users, signed by the signer’s identity; users without an account are omitted. */
   attest: { request: { userIds: string[] }; answer: { attested: AttestedAddress[] } }
   sign: { request: SignRequest; answer: Signed }
-  /** Makes the same checks as `sign`, in the same order, and rejects what `sign` would. It signs, writes and counts nothing. */
+  /**
+   * Makes the same checks as `sign`, in the same order, and rejects what `sign` would, but reports a missing approval. It signs,
+   * writes and counts nothing.
+   */
   check: { request: SignRequest; answer: Checked }
   /** Signs an operation of the user's account and, with `authorizationNonce`, its delegation. The policy charges it once, without fees. */
   signOperation: { request: operations.SignOperationRequest; answer: operations.SignedOperationText }
@@ -303,6 +308,8 @@ export type PolicyHealth = {
   state: 'file' | 'refused' | 'missing' | 'kept'
   /** number of rules */
   rules: number
+  /** true if a rule requires approvals of users */
+  asksUsers: boolean
   /** since when this process uses it, milliseconds since 1970 */
   since: number
   /** why the content of SIGNER_POLICY_FILE is not in force; null if it is, or if the setting is absent */

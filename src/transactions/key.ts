@@ -20,7 +20,12 @@ export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer; isTold?: bo
 export type SendOptions = {
   /** the caller's key, its route and the SHA-256 of the request */
   idempotency: { key: string; route: string; requestHash: Uint8Array; isTold?: boolean } | null
+  /** IP address of the request, shown to a user who is asked to approve the write */
+  askedFrom?: string | undefined
 }
+
+/** Options of a write route: the caller's key, validated, and the IP address of the request. */
+export type WriteOptions = { idempotencyKey?: string | undefined; askedFrom?: string | undefined }
 
 export const toKey = (
   { accountId, clientId }: Caller,

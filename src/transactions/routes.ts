@@ -51,7 +51,7 @@ export function transactions(server: FastifyInstance, app: App): void {
       const { caller, body } = request
       return respondToWrite(app, request, reply, {
         target: body.to,
-        send: (idempotencyKey) => submitTransaction(app, caller, body, { idempotencyKey }),
+        send: (idempotencyKey) => submitTransaction(app, caller, body, { idempotencyKey, askedFrom: request.ip }),
         rehearse: () => rehearseTransaction(app, caller, body),
       })
     },

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber, either, exactly, Hash, Revert, RuleLimit } from '../http/wire.ts'
+import { answers, BigNumber, either, exactly, Hash, Revert, NeedsApproval, RuleLimit } from '../http/wire.ts'
 import {
   GasPayer,
   Operation,
@@ -134,6 +134,7 @@ export const DryRunAnswer = Type.Object(
     gas: BigNumber,
     fee: BigNumber,
     rule: Type.String({ description: 'Rule of the signer policy that decided' }),
+    approval: NeedsApproval,
     limits: Type.Optional(
       Type.Array(RuleLimit, {
         description: 'Limits of the signer policy that the write counts toward, before the write',
@@ -153,6 +154,7 @@ export const DryRunAnswer = Type.Object(
         gas: SENT.gasLimit,
         fee: { type: 'BigNumber', hex: '0x6d23ad5f8000' },
         rule: 'default',
+        approval: 'not_required',
       },
     ],
   },

@@ -39,7 +39,8 @@ export function transfers(server: FastifyInstance, app: App, { forms }: { forms:
       }
       return respondToWrite(app, request, reply, {
         target: body.tokenAddress ?? body.toAddress,
-        send: (idempotencyKey) => transferTokens(app, caller, body, { forms, lookUp, idempotencyKey }),
+        send: (idempotencyKey) =>
+          transferTokens(app, caller, body, { forms, lookUp, idempotencyKey, askedFrom: request.ip }),
         rehearse: () => rehearseTransfer(app, caller, body, { forms, lookUp }),
       })
     },

@@ -7,6 +7,7 @@ import type { Hex } from '../ids.ts'
 import { findBegun } from '../transactions/read/repeated-request.ts'
 import { dryRun, simulate } from '../transactions/lanes/dry-run.ts'
 import type { Intent } from '../transactions/intent.ts'
+import type { WriteOptions } from '../transactions/key.ts'
 import { sendTransaction } from '../transactions/lanes/send.ts'
 import { readValueOf } from './amount.ts'
 import { intentOf, movedBy } from './calldata.ts'
@@ -35,7 +36,7 @@ export async function transferTokens(
   app: App,
   caller: Caller,
   body: TransferBody,
-  { forms, lookUp, idempotencyKey }: TransferOptions & { idempotencyKey: string | undefined },
+  { forms, lookUp, idempotencyKey, askedFrom }: TransferOptions & WriteOptions,
 ): Promise<{ answer: TransferAnswer; isReplay: boolean }> {
   const order = readOrder(body)
   const { asset, to, requestHash } = order
@@ -43,7 +44,7 @@ export async function transferTokens(
   const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: TRANSFER_ROUTE, requestHash }
   const begun = idempotency === null ? null : await findBegun(app, caller, idempotency)
   const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : { intent: begun, value: 0n } // prettier-ignore
-  const options = { idempotency: idempotency && { ...idempotency, isTold: begun !== null } }
+  const options = { idempotency: idempotency && { ...idempotency, isTold: begun !== null }, askedFrom }
   const move = { asset, from: caller.address, value }
   const { answer, isReplay } = await explaining(app, chain, move, () => sendTransaction(app, caller, intent, options))
   // From the transaction, or from the operation: a retry gets the result of its first request.
@@ -72,11 +73,11 @@ export async function rehearseTransfer(
   const address = 'address' in found ? found.address : null
   const move = { asset, from: caller.address, value }
   const intent = intentOf(asset, { ...move, to: address ?? standInOf((found as { stranger: Stranger }).stranger) })
-  const { status, gas, fee, rule } = await explaining(app, chain, move, async () => {
+  const { status, gas, fee, rule, approval } = await explaining(app, chain, move, async () => {
     await refuseFalse(chain, move, intent)
     return dryRun(app, caller, intent)
   })
-  return { status, recipient: await showRecipient(app, to, address), amount: amountOf(value), gas, fee, rule }
+  return { status, recipient: await showRecipient(app, to, address), amount: amountOf(value), gas, fee, rule, approval }
 }
 
 /** Determines the recipient and the call, unless an earlier request has done so. */

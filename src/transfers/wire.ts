@@ -123,13 +123,21 @@ const TransferAnswer = Type.Object(
 )
 export type TransferAnswer = Static<typeof TransferAnswer>
 
-const { gas, fee, rule } = DryRunAnswer.properties
+const { gas, fee, rule, approval } = DryRunAnswer.properties
 const RehearsedTransfer = Type.Object(
-  { ...inEach, gas, fee, rule },
+  { ...inEach, gas, fee, rule, approval },
   {
     title: 'RehearsedTransfer',
     description: GAS_AND_FEE,
-    examples: [{ ...EXAMPLE, gas: SENT.gasLimit, fee: { type: 'BigNumber', hex: '0x6d23ad5f8000' }, rule: 'default' }],
+    examples: [
+      {
+        ...EXAMPLE,
+        gas: SENT.gasLimit,
+        fee: { type: 'BigNumber', hex: '0x6d23ad5f8000' },
+        rule: 'default',
+        approval: 'not_required',
+      },
+    ],
   },
 )
 export type RehearsedTransfer = Static<typeof RehearsedTransfer>

@@ -53,8 +53,8 @@ async function world(t: Parameters<typeof sponsored>[0], rules: unknown[] | null
 
 test('an approval is of one user, application, network, account, intent and content, for one minute, by a trusted key', async (t) => {
   const { place, signer, bob, tokenFor, accessToken, request, claims, records, rows, problems } = await world(t)
-  const { hash: message, needsApproval } = await signer.checkMessage(request())
-  assert.equal(needsApproval, true)
+  const { hash: message, requires } = await signer.checkMessage(request())
+  assert.notEqual(requires, null)
   const other = await generateKeyPair('ES256')
   const good = claims({ message })
   const approve = (changes: Partial<ApprovalClaims> = {}, bent: BentApproval = {}, userId = ALICE) => place.approval(userId, { ...good, ...changes }, bent) // prettier-ignore
@@ -92,14 +92,14 @@ test('an approval is of one user, application, network, account, intent and cont
   for (const [what, approval, changes = {}] of required) {
     const asked = request({ ...(approval === undefined ? {} : { approval }), ...changes })
     await assert.rejects(signer.signMessage(asked), needs('message-approval'), what)
-    assert.equal((await signer.checkMessage(asked)).needsApproval, true, what)
+    assert.notEqual((await signer.checkMessage(asked)).requires, null, what)
   }
   await assert.rejects(signer.signMessage(request({ accessToken: await approve() })), refusal('invalid_token'))
   await assert.rejects(signer.signMessage(request({ approval: 'x'.repeat(8_193) })), refusal('bad_request'))
   assert.equal(records(), 0)
 
   const approval = await approve()
-  assert.equal((await signer.checkMessage(request({ approval }))).needsApproval, false)
+  assert.equal((await signer.checkMessage(request({ approval }))).requires, null)
   const signed = await signer.signMessage(request({ approval }))
   const { jti } = JSON.parse(Buffer.from(approval.split('.')[1]!, 'base64url').toString()) as { jti: string }
   const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>

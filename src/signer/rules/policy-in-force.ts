@@ -82,6 +82,7 @@ export function openPolicyInForce({
         hash: inForce.hash,
         state,
         rules: inForce.document.rules.length,
+        asksUsers: inForce.document.rules.some(({ effect }) => effect === 'require'),
         since,
         problem: told === '' ? null : told,
       },

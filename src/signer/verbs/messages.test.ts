@@ -202,7 +202,7 @@ test('an intent has one message forever: the same one again is the recorded sign
   pass(3_600_000)
   assert.deepEqual(await signer.signMessage(request, BY), { ...first, stored: true })
   assert.deepEqual(await signer.checkMessage(request, BY), {
-    ...{ rule: 'rest', stored: true, hash: first.hash, class: 'login', needsApproval: false },
+    ...{ rule: 'rest', stored: true, hash: first.hash, class: 'login', requires: null },
   })
   await assert.rejects(signer.signMessage(askFor('intent', permit(facts)), BY), refusal('intent_conflict'))
   await assert.rejects(signer.signMessage({ ...request, chainId: 1 }, BY), refusal('intent_conflict'))

@@ -118,14 +118,15 @@ export function draftNow<D>({ freezes, assertUnattended }: Inside, job: SigningJ
 }
 
 /** Returns the answer of a dry run. */
-export const toChecked = ({ rule, stored, limits }: SignatureDraft<unknown>): Omit<Checked, 'kind'> => ({
+export const toChecked = ({ rule, stored, requires, limits }: SignatureDraft<unknown>): Omit<Checked, 'kind'> => ({
   rule,
   stored,
+  requires,
   ...(limits.length === 0 ? {} : { limits }),
 })
 
-/** Checks the draft of a dry run that must be able to be signed. @throws approval_required */
-export function assertComplete<D extends SignatureDraft<unknown>>(draft: D): D {
+/** Checks that nothing is missing of what is to be signed. @throws approval_required */
+function assertComplete<D extends SignatureDraft<unknown>>(draft: D): D {
   if (draft.requires !== null) throw approvalRequired(draft.requires)
   return draft
 }

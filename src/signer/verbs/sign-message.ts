@@ -42,7 +42,7 @@ export async function signMessage(inside: Inside, request: unknown): Promise<Sig
 export async function checkMessage(inside: Inside, request: unknown): Promise<CheckedMessage> {
   const job = await examine(inside, readMessageRequest(request))
   const draft = draftNow(inside, job, inside.now())
-  return { ...toChecked(draft), hash: toHex(draft.digest), class: draft.class, needsApproval: draft.requires !== null }
+  return { ...toChecked(draft), hash: toHex(draft.digest), class: draft.class }
 }
 
 type MessageDraft = SignatureDraft<SignedMessage> & { digest: Buffer; class: Classified['class'] }

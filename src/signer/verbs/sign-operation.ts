@@ -15,7 +15,6 @@ import { delegationBytes, operationBytes } from '../ledger/operation-ledger.ts'
 import { readCheckRequest, readOperationRequest, type OperationOrder } from './operation-request.ts'
 import {
   admit,
-  assertComplete,
   draftNow,
   signInTurn,
   toChecked,
@@ -46,14 +45,14 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
 
 /**
  * Handles the verb `checkOperation`: makes the same checks in the same order. If the request names a sponsor, it then makes the
- * checks of the sponsor transaction. Nothing is signed, written or counted.
- * Errors: those of `signOperation`, then those of `signOuter`.
+ * checks of the sponsor transaction. A missing approval is reported, not refused. Nothing is signed, written or counted.
+ * Errors: those of `signOperation`, except approval_required, then those of `signOuter`.
  */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
   const { ask, carried } = readCheckRequest(request)
   const job = await examine(inside, ask)
   const at = inside.now()
-  const draft = assertComplete(draftNow(inside, job, at))
+  const draft = draftNow(inside, job, at)
   if (carried !== null) askCarried(inside, { ...carried, operation: ask.operation, userId: job.account.userId }, at)
   return toChecked(draft)
 }

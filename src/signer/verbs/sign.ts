@@ -9,7 +9,6 @@ import { NO_POLICY } from '../rules/limits.ts'
 import { decide, decideFill, decideReplacement, pass } from '../rules/policy.ts'
 import {
   admit,
-  assertComplete,
   draftNow,
   signInTurn,
   toChecked,
@@ -37,11 +36,11 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
 
 /**
  * Handles the verb `check`: returns what `sign` would do now, and by which rule. It makes the same checks in the same order.
- * Nothing is signed, written or counted.
- * Errors: those of `sign`.
+ * A missing approval is reported, not refused. Nothing is signed, written or counted.
+ * Errors: those of `sign`, except approval_required.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
-  const draft = assertComplete(draftNow(inside, await examine(inside, readSignRequest(request)), inside.now()))
+  const draft = draftNow(inside, await examine(inside, readSignRequest(request)), inside.now())
   return { kind: draft.kind, ...toChecked(draft) }
 }
 

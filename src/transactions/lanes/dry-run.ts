@@ -43,7 +43,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
       checkTransfer: (sponsor, transfer) => checkWrite(app, chain, sponsor, transfer),
     },
   })
-  const [returned, { nonce, rule, limits }] = await Promise.all([
+  const [returned, { nonce, rule, requires, limits }] = await Promise.all([
     call(chain, from, intent),
     checkWrite(app, chain, caller, { intent, terms }),
   ])
@@ -56,6 +56,7 @@ export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<
     gas: bigNumber(terms.gas),
     fee: bigNumber(terms.gas * highestPrice(terms.fees)),
     rule,
+    approval: requires === null ? 'not_required' : 'required',
     ...(limits === undefined ? {} : { limits }),
   }
 }
@@ -85,24 +86,29 @@ export const asBound = ({ gas }: Intent, terms: Terms): Terms => (gas === undefi
 const MAX_LOST_NONCES = 64
 
 /**
- * Returns the nonce that the signer would accept, and the rule that allows the write. The signer's refusals are thrown
- * as for a write.
+ * Returns the nonce that the signer would accept, the rule that allows the write, and the rule that requires the user's
+ * approval. The signer's other refusals are thrown as for a write.
+ * @param own  the id that the write will be bound with, and its approval; absent: a dry run. It is then checked for the
+ *     account's lowest unsigned nonce, which the signer signs next, because concurrent writes may wait for that one.
  */
 export async function checkWrite(
   app: App,
   chain: Chain,
   { address: from, token }: Caller,
-  { intent, terms }: { intent: Intent; terms: Terms },
-): Promise<{ nonce: number } & Pick<Checked, 'rule' | 'limits'>> {
-  const next = await nextNonce(app, chain, from)
+  { intent, terms, own }: { intent: Intent; terms: Terms; own?: { id: string; approval: string | null } },
+): Promise<{ nonce: number } & Pick<Checked, 'rule' | 'requires' | 'limits'>> {
+  const next = await nextNonce(app, chain, from, own === undefined ? ['VACANT'] : ['VACANT', 'BOUND'])
   const { to, value, data } = intent
-  const asked = { id: `dry-run-${randomUUID()}`, chainId: chain.chainId, from, to, value, data, ...terms }
+  const { id, approval } = own ?? { id: `dry-run-${randomUUID()}`, approval: null }
+  const asked = { id, chainId: chain.chainId, from, to, value, data, ...terms }
   for (let nonce = next; nonce < next + MAX_LOST_NONCES; nonce++) {
     try {
-      const { rule, limits } = await gasStrategy(chain).check(app, { ...asked, nonce }, token)
-      return { nonce, rule, limits }
+      const { rule, requires, limits } = await gasStrategy(chain).check(app, { ...asked, nonce }, { token, approval })
+      return { nonce, rule, requires, limits }
     } catch (error) {
-      if (!isTaken(error)) throw explainRefusal(error)
+      // No nonce helps an intent that was signed: the caller finds its record.
+      const isSigned = error instanceof SignerRefused && error.code === 'intent_conflict'
+      if (isSigned || !isTaken(error)) throw explainRefusal(error)
     }
   }
   throw new AppError(
@@ -117,8 +123,8 @@ export async function checkWrite(
 const explainRefusal = (error: unknown): unknown =>
   error instanceof SignerRefused && error.code === 'nonce_gap' ? notSigned(error) : error
 
-/** Returns the next nonce, if no other write takes it. */
-async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> {
+/** Returns the lowest nonce in one of these states, or the next nonce, if no other write takes it. */
+async function nextNonce({ db }: App, chain: Chain, from: Hex, states: ('VACANT' | 'BOUND')[]): Promise<number> {
   const mine = () =>
     db
       .selectFrom('transactions')
@@ -126,8 +132,8 @@ async function nextNonce({ db }: App, chain: Chain, from: Hex): Promise<number> 
       .where('chain_id', '=', chain.chainId)
       .where('sender', '=', fromHex(from))
       .limit(1)
-  const vacant = await mine().where('state', '=', 'VACANT').orderBy('nonce').executeTakeFirst()
-  if (vacant !== undefined) return vacant.nonce
+  const unsigned = await mine().where('state', 'in', states).orderBy('nonce').executeTakeFirst()
+  if (unsigned !== undefined) return unsigned.nonce
   const last = await mine().orderBy('nonce', 'desc').executeTakeFirst()
   if (last !== undefined) return last.nonce + 1
   try {

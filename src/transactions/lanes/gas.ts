@@ -38,12 +38,12 @@ export type GasStrategy = {
    * Signs the first bytes of a bound intent with the user's token.
    * @throws the errors of the signer
    */
-  sign: (app: App, bound: Bound, accessToken: string) => Promise<Signed>
+  sign: (app: App, bound: Bound, shown: Shown) => Promise<Signed>
   /**
-   * Returns the rule that would allow the first signature of an intent.
+   * Returns the rule that would allow the first signature of an intent, and whether an approval is missing.
    * @throws the errors of the signer
    */
-  check: (app: App, asked: Unbound, accessToken: string) => Promise<Checked>
+  check: (app: App, asked: Unbound, shown: Shown) => Promise<Checked>
   /**
    * Signs a fee bump or a cancellation.
    * @throws the errors of the signer
@@ -51,6 +51,9 @@ export type GasStrategy = {
   replace: (app: App, bound: Bound, replacement: Replacement) => Promise<Signed>
   classify: (error: unknown) => SendRefusal
 }
+
+/** What the signer is shown for a write: the user's token, and the user's approval if there is one. */
+export type Shown = { token: string; approval: string | null }
 
 /** The user who writes, and the intent. */
 type Preparing = {
@@ -77,18 +80,18 @@ const self: GasStrategy = {
     prepareFromAccount(chain, address, intent, faucetOf(chain, address)),
   relieve: async () => {},
   reserve: reservedFor,
-  sign: (app, bound, accessToken) =>
+  sign: (app, bound, shown) =>
     isOuter(bound)
       ? signOuter(app, bound, { ...bound, kind: 'send' })
       : app.signer.sign({
           ...effectOf(bound),
           ...offerOf(bound),
           kind: 'send',
-          accessToken,
+          ...evidenceOf(shown),
           ...(bound.requestHash === null ? {} : { requestHash: `0x${Buffer.from(bound.requestHash).toString('hex')}` }),
         }),
-  check: (app, asked, accessToken) =>
-    app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', accessToken }),
+  check: (app, asked, shown) =>
+    app.signer.check({ ...effectOf(asked), ...offerOf(asked), kind: 'send', ...evidenceOf(shown) }),
   replace: (app, bound, { kind, accessToken, usesUp, ...offer }) => {
     if (kind === 'cancel' && usesUp !== undefined) return cancelOuter(app, bound, { ...offer, accessToken, usesUp })
     if (kind === 'replace' && isOuter(bound)) return signOuter(app, bound, { ...offer, kind })
@@ -210,6 +213,12 @@ export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => strateg
  */
 export const strategyFor = (chain: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasStrategy =>
   strategies[gasChoiceOf(chain, to)]
+
+/** Formats what the signer is shown for the wire. */
+export const evidenceOf = ({ token, approval }: Shown): Pick<SignRequest, 'approval'> & { accessToken: string } => ({
+  accessToken: token,
+  ...(approval === null ? {} : { approval }),
+})
 
 function effectOf({ id, chainId, from, nonce, to, value, data }: Unbound) {
   return { intentId: id, chainId, from, nonce, to, value: value.toString(), data }

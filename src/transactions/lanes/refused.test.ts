@@ -187,7 +187,7 @@ test('a dry run names the nonce that a write would get, and what the call return
   const taken = new Set<number>()
   world.signer.check = async ({ nonce }) => {
     if (taken.has(nonce)) throw new SignerRefused('nonce_conflict', 'taken')
-    return { kind: 'send', stored: false, rule: 'allowed' }
+    return { kind: 'send', stored: false, requires: null, rule: 'allowed' }
   }
   const run = () => dryRun(world.app, callerOf(writer), intent)
   world.node.eth_getTransactionCount = () => '0x9'

@@ -53,10 +53,10 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     deadline: networkSeconds(app, chain) + LIFE_SECONDS,
   }
   await rehearseBudget(app, caller, intents, charged)
-  const { sequence: _, ...request } = requestOf(operation, token)
+  const { sequence: _, ...request } = requestOf(operation, { token, approval: null })
   const total = outerGas([operation]) + knownDataGas(chain, operation)
   // The same order as in a write: first the user's signature, then the sponsor's.
-  const { rule, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
+  const { rule, requires, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
     throw explainRefusal(namingClocks(app, chain, error))
   })
   const payer = await findPayer(app, chain, request, { price, wei: total * price })
@@ -77,6 +77,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     gas: bigNumber(total),
     fee: bigNumber(total * price),
     rule,
+    approval: requires === null ? 'not_required' : 'required',
     ...(limits === undefined ? {} : { limits }),
   }
 }

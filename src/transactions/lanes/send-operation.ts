@@ -11,12 +11,14 @@ import { SignerRefused } from '../../signer-wire/client.ts'
 import type { SignOperationRequest } from '../../signer-wire/wire.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import { paysFor, type SponsorBudget } from '../../store/sponsor-budget.ts'
+import { findApproval, isUnapproved, noteAsking } from './approve.ts'
 import { balanceThisBlock } from './balances.ts'
 import { BINDER, claimOperation, giveBack, moveOperation, unbind, type Claim } from './bind-operation.ts'
 import { canAnyPay, carriersOf, inTurn, noCarrier } from '../sponsors/carriers.ts'
 import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from '../sponsors/delegation.ts'
 import { findExhausted, readNetworkBudget } from '../sponsors/gas-budget.ts'
+import { evidenceOf, type Shown } from './gas.ts'
 import type { Intent } from '../intent.ts'
 import { inFlight, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from '../key.ts'
 import { answerOfOperation } from '../read/answer.ts'
@@ -46,17 +48,24 @@ export const LIFE_SECONDS = 600
  * @returns the answer, and whether it is that of an earlier request with the same key
  * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached,
  *     gas_not_sponsored, gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight,
- *     policy_denied, account_frozen, application_suspended, chain_unavailable, chain_timeout, signer_unavailable,
+ *     policy_denied, approval_required, approval_denied, account_frozen, application_suspended, chain_unavailable, chain_timeout, signer_unavailable,
  *     database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
   caller: Caller,
   intents: readonly Intent[],
-  { idempotency, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
+  { idempotency, askedFrom, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const targets = paidFor ?? intents.map(({ to }) => to)
-  const write = { chain: chainOf(app, caller), caller, intents, targets, key: toKey(caller, idempotency) }
+  const write = {
+    chain: chainOf(app, caller),
+    caller,
+    intents,
+    targets,
+    key: toKey(caller, idempotency),
+    askedFrom: askedFrom ?? null,
+  }
   return sendOnce<BoundOperation>(app, {
     ...write,
     lane: {
@@ -75,10 +84,12 @@ type OperationWrite = {
   /** contracts that the budget has to pay for */
   targets: readonly Hex[]
   key: IdempotencyKey | null
+  /** IP address of the request; null: unknown */
+  askedFrom: string | null
 }
 
 /** `claim`: the reservation that this request may release. */
-type BoundOperation = { operation: Operation; claim: Claim }
+type BoundOperation = { operation: Operation; approval: string | null; claim: Claim }
 
 /**
  * Returns the gas budget of the application.
@@ -126,42 +137,55 @@ export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
 /**
  * Prepares and binds the operation.
  * @throws atomic_unsupported, gas_not_sponsored, gas_budget_exhausted, idempotency_in_flight, and the errors of
- *     `preparePaid`
+ *     `preparePaid` and `approve`
  */
-async function prepareAndBind(
-  app: App,
-  { chain, caller, intents, targets, key }: OperationWrite,
-  id: string,
-): Promise<BoundOperation> {
+async function prepareAndBind(app: App, write: OperationWrite, id: string): Promise<BoundOperation> {
+  const { chain, caller, intents, targets, key } = write
   const { accountId, clientId, address: from } = caller
   refuseApart(chain, intents)
   const budget = budgetOf(app, caller, targets)
   const { delegate, calls, gas, authorizationNonce, charged } = await preparePaid(app, chain, from, intents)
+  const prepared: Omit<Operation, 'sequence' | 'deadline'> = {
+    id,
+    accountId,
+    clientId,
+    chainId: chain.chainId,
+    from,
+    delegate,
+    space: chain.gasSpace!,
+    calls,
+    gas,
+    authorizationNonce,
+    requestHash: key?.requestHash ?? null,
+  }
+  const deadline = () => networkSeconds(app, chain) + LIFE_SECONDS
+  const approval = await approve(app, write, { ...prepared, sequence: 0, deadline: deadline() })
   for (let lost = 0; lost < MAX_LOST; lost++) {
-    const operation: Operation = {
-      id,
-      accountId,
-      clientId,
-      chainId: chain.chainId,
-      from,
-      delegate,
-      space: chain.gasSpace!,
-      calls,
-      gas,
-      authorizationNonce,
-      sequence: await sequencesOf(app, chain).take(),
-      deadline: networkSeconds(app, chain) + LIFE_SECONDS,
-      requestHash: key?.requestHash ?? null,
-    }
+    const operation = { ...prepared, sequence: await sequencesOf(app, chain).take(), deadline: deadline() }
     if (authorizationNonce !== null) noteDelegating(chain)
     const abi = intents.length === 1 ? intents[0]!.abi : intents.map((one) => one.abi).join('\n')
     const bound = await step.bind(app, chain, { ...operation, abi, charged, budget })
-    if (bound === 'bound') return { operation, claim: BINDER }
+    if (bound === 'bound') return { operation, approval, claim: BINDER }
     if (bound === 'key is taken') throw inFlight()
     if (bound !== 'sequence is taken') throw exhaustedError(app, bound)
     sequencesOf(app, chain).skip(operation.sequence)
   }
   throw numbersTaken()
+}
+
+/**
+ * Returns the user's approval of an operation.
+ * @param operation  its sequence is not checked
+ * @throws approval_required, approval_denied, and the errors of the signer
+ */
+function approve(app: App, { chain, caller, key, askedFrom, intents }: OperationWrite, operation: Operation) {
+  const check = (approval: string | null) => {
+    const { sequence: _, ...request } = requestOf(operation, { token: caller.token, approval })
+    return app.signer.checkOperation(request).catch((error: unknown) => {
+      throw explainRefusal(namingClocks(app, chain, error))
+    })
+  }
+  return findApproval(app, { id: operation.id, caller, key, askedFrom, calls: intents, check })
 }
 
 /**
@@ -221,6 +245,7 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
   // The token signs what this request asks for, as for a transaction (send.ts).
   operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
+  const approval = await approve(app, write, operation)
   const charged = await costOf(write.chain, operation)
   const budget = findBudget(app, write.caller, write.targets)
   const claim = await claimOperation(app, { ...operation, charged }, budget instanceof AppError ? null : budget)
@@ -229,7 +254,7 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   if ('of' in claim) throw exhaustedError(app, claim)
   // A negative number marks a lost number that belongs to another operation (reconcile-operation.ts).
   if (operation.sequence < 0) operation = await moved(app, write.chain, operation)
-  return finish(app, write, { operation, claim })
+  return finish(app, write, { operation, approval, claim })
 }
 
 /**
@@ -256,13 +281,13 @@ const numbersTaken = (): AppError =>
 async function finish(
   app: App,
   { chain, caller: { token } }: OperationWrite,
-  { operation: bound, claim }: BoundOperation,
+  { operation: bound, approval, claim }: BoundOperation,
 ): Promise<Outcome> {
   let operation = bound
   for (let lost = 0; lost < MAX_LOST; lost++) {
     let packed: Hex
     try {
-      packed = (await step.sign(app, requestOf(operation, token))).packed
+      packed = (await step.sign(app, requestOf(operation, { token, approval }))).packed
     } catch (error) {
       if (!(error instanceof SignerRefused || error instanceof AppError)) throw error
       if (error.code === 'sequence_conflict') {
@@ -276,9 +301,12 @@ async function finish(
       if (signed === 'operation') return LOST
       if (claim === BINDER && isRefused(error)) await unbind(app, operation)
       if (signed === 'transaction') return LOST
+      if (isUnapproved(error)) noteAsking(app)
+      // The approval was not missing before. The write starts over, and asks the user.
+      if (claim === BINDER && isUnapproved(error)) return LOST
       // It may be signed, but no transaction includes it: only this request would have one include it.
       await giveBack(app, operation, claim)
-      throw explainRefusal(namingClocks(app, chain, error))
+      throw isUnapproved(error) ? inFlight() : explainRefusal(namingClocks(app, chain, error))
     }
     const carried = await carry(app, chain, { operation, packed: fromHex(packed) })
     if (carried.kind === 'failed') {
@@ -299,9 +327,9 @@ const isInDoubt = (error: unknown): boolean =>
   !(error instanceof SignerRefused || error instanceof AppError) || !isRefused(error) || error.code === 'database_unavailable' // prettier-ignore
 
 /** Returns an operation as a request to the signer. */
-export const requestOf = (operation: Operation, accessToken: string): SignOperationRequest => ({
+export const requestOf = (operation: Operation, shown: Shown): SignOperationRequest => ({
   intentId: operation.id,
-  accessToken,
+  ...evidenceOf(shown),
   chainId: operation.chainId,
   from: operation.from,
   space: operation.space,

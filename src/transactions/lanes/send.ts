@@ -12,6 +12,7 @@ import { cheaper } from '../../chain/fees.ts'
 import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import { answerOf } from '../read/answer.ts'
+import { checkApproval, findApproval, isUnapproved, noteAsking } from './approve.ts'
 import { claim, refuseStopped } from './bind.ts'
 import { broadcast } from './broadcast.ts'
 import { asBound, checkWrite } from './dry-run.ts'
@@ -34,18 +35,24 @@ import type { WriteAnswer } from '../write-wire.ts'
  * nonce that was bound and not signed gets a gap-filling cancellation after 30 s.
  * @returns the answer, and whether it is that of an earlier request with the same key
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
- *     idempotency_key_reused, idempotency_in_flight, policy_denied, chain_unavailable, chain_timeout,
- *     signer_unavailable, database_unavailable, conflict, overloaded
+ *     idempotency_key_reused, idempotency_in_flight, policy_denied, approval_required, approval_denied,
+ *     chain_unavailable, chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendTransaction(
   app: App,
   caller: Caller,
   intent: Intent,
-  { idempotency }: SendOptions,
+  options: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
+  const { idempotency, askedFrom = null } = options
   const chain = chainOf(app, caller)
-  if (await isCarried(app, chain, caller.address, intent.to))
-    return sendOperation(app, caller, [intent], { idempotency })
+  if (await isCarried(app, chain, caller.address, intent.to)) return sendOperation(app, caller, [intent], options)
+  const key = toKey(caller, idempotency)
+  const toApprove = (id: string, terms: Terms) => ({
+    ...{ id, caller, key, askedFrom, calls: [intent] },
+    check: (approval: string | null) =>
+      checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms), own: { id, approval } }),
+  })
   // A sponsor pays nothing for a write that was already sent, even if the database has lost it.
   const refuseIfSent = async (id: string) => {
     if (idempotency !== null && ((await isBound(app.db, id)) || (await reconcileIntent(app, chain, id)) !== null))
@@ -62,13 +69,14 @@ export async function sendTransaction(
         send: sendForSponsor,
         check: async (terms) => {
           await refuseIfSent(id)
-          return checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms) })
+          return checkApproval(app, toApprove(id, terms))
         },
         refuseIfSent: () => refuseIfSent(id),
       },
     })
   }
-  return sendWrite(app, { chain, caller, intent, key: toKey(caller, idempotency), prepare })
+  const approve = (id: string, terms: Terms) => findApproval(app, toApprove(id, terms))
+  return sendWrite(app, { chain, caller, intent, key, prepare, approve })
 }
 
 /**
@@ -78,11 +86,15 @@ export async function sendTransaction(
  */
 export async function sendForSponsor(
   app: App,
-  write: Omit<Write, 'prepare'> & { prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite> },
+  write: Omit<Write, 'prepare' | 'approve'> & {
+    prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite>
+  },
 ): Promise<{ id: string; isReplay: boolean }> {
   const { chain, caller, intent } = write
   const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
-  const { answer, isReplay } = await sendWrite(app, { ...write, prepare })
+  // Top-ups and withdrawals have limits of their own.
+  const approve = async () => null
+  const { answer, isReplay } = await sendWrite(app, { ...write, prepare, approve })
   return { id: answer.id, isReplay }
 }
 
@@ -92,10 +104,15 @@ type Write = {
   intent: Intent
   key: IdempotencyKey | null
   prepare: (id: string) => Promise<PreparedWrite>
+  /**
+   * Returns the user's approval.
+   * @throws approval_required, approval_denied
+   */
+  approve: (id: string, terms: Terms) => Promise<string | null>
 }
 
 /** `mayVacate`: this request bound the nonce, and may vacate it if nothing was signed for it. */
-type BoundWrite = { bound: Bound; mayVacate: boolean }
+type BoundWrite = { bound: Bound; approval: string | null; mayVacate: boolean }
 
 const sendWrite = (app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> =>
   sendOnce<BoundWrite>(app, {
@@ -112,7 +129,9 @@ async function bindWrite(app: App, write: Write, id: string): Promise<BoundWrite
   const { chain, intent, key } = write
   const { accountId, clientId, address: from } = write.caller
   const asked = { id, requestHash: key?.requestHash ?? null, accountId, clientId, from, intent }
-  return { bound: await first.bind(app, chain, { ...asked, ...(await write.prepare(id)) }), mayVacate: true }
+  const prepared = await write.prepare(id)
+  const approval = await write.approve(id, prepared.terms)
+  return { bound: await first.bind(app, chain, { ...asked, ...prepared }), approval, mayVacate: true }
 }
 
 /**
@@ -128,8 +147,9 @@ async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
   if (found === null) {
     await refuseStopped(app.db, bound)
     const asked = await askedFor(chain, bound, write.intent)
+    const approval = await write.approve(asked.id, asked)
     if (!(await claim(app.db, asked.id, asked))) throw inFlight()
-    return finish(app, write, { bound: asked, mayVacate: false })
+    return finish(app, write, { bound: asked, approval, mayVacate: false })
   }
   // The nonce was filled, so the key is free for its next use.
   if (found.first.isCancel) return LOST
@@ -152,9 +172,17 @@ async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bou
 async function finish(
   app: App,
   { chain, caller: { token } }: Write,
-  { bound, mayVacate }: BoundWrite,
+  { bound, approval, mayVacate }: BoundWrite,
 ): Promise<Outcome> {
-  const signed = await first.sign(app, chain, bound, { token, mayVacate })
+  const signed = await first.sign(app, chain, bound, { token, approval, mayVacate }).catch((error: unknown) => {
+    if (!isUnapproved(error)) throw error
+    noteAsking(app)
+    // The approval was not missing before the nonce was bound. The nonce is vacated, and the write starts over: it asks
+    // the user. What another request bound is left to the keeper.
+    if (!mayVacate) throw inFlight()
+    return LOST
+  })
+  if (signed.kind === 'lost') return LOST
   if (signed.kind === 'nonce_taken') return LOST
   const { raw, hash } = signed.attempt
   const isDue = await first.store(app, chain, bound, signed.attempt)

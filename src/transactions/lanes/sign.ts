@@ -6,7 +6,7 @@ import { SignerRefused } from '../../signer-wire/client.ts'
 import { claim, notSigned, part, vacate } from './bind.ts'
 import { cancelGas, type UsedUp } from './cancel-gas.ts'
 import { endIfDelegation } from './own-nonces.ts'
-import { gasStrategy } from './gas.ts'
+import { gasStrategy, type Shown } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
 import { reconcileBound } from './store.ts'
@@ -32,10 +32,10 @@ export async function signFirst(
   app: App,
   chain: Chain,
   bound: Bound,
-  { token, mayVacate }: { token: string; mayVacate: boolean },
+  { mayVacate, ...shown }: Shown & { mayVacate: boolean },
 ): Promise<Signing> {
   try {
-    const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, token)
+    const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, shown)
     // Newly bound, but already signed, for a request that the database has lost. A random id was never signed before.
     if (stored && mayVacate && bound.requestHash !== null && (await reconcileNonce(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }

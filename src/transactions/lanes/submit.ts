@@ -8,6 +8,7 @@ import type { Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { dryRun } from './dry-run.ts'
 import type { Intent } from '../intent.ts'
+import type { WriteOptions } from '../key.ts'
 import { readGasLimit } from './limits.ts'
 import { sendTransaction } from './send.ts'
 import { readValue, refuseView } from './value.ts'
@@ -29,12 +30,12 @@ export async function submitTransaction(
   app: App,
   caller: Caller,
   body: TransactionBody,
-  { idempotencyKey }: { idempotencyKey?: string | undefined },
+  { idempotencyKey, askedFrom }: WriteOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const intent = readIntent(body)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: SUBMIT_ROUTE, requestHash: hashOf(body) }
-  return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency }))
+  return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency, askedFrom }))
 }
 
 /**

@@ -18,7 +18,12 @@ const WRITE_MS = 20_000
 /** the same for a write whose gas funds may have to be mined first: three blocks of a slow network and some margin */
 export const TOPPED_UP_MS = 45_000
 
-const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set(['overloaded', 'top_up_pending', 'sponsor_empty'])
+const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set([
+  'overloaded',
+  'top_up_pending',
+  'sponsor_empty',
+  'approval_required',
+])
 
 /** A write of a route: sent under a key, or as a dry run. */
 export type Writing<Sent, Rehearsed> = {

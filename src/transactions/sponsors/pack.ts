@@ -182,7 +182,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
   while (rest.length > 0) {
     const { bound, cost } = await bindOuter(app, chain, sponsor, rest)
     try {
-      const signed = await outer.sign(app, chain, bound, { token: '', mayVacate: true })
+      const signed = await outer.sign(app, chain, bound, { token: '', approval: null, mayVacate: true })
       // The ledger has another transaction for this nonce, which has been restored to the database.
       if (signed.kind === 'nonce_taken') continue
       const { attempt } = signed
