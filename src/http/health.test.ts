@@ -313,7 +313,7 @@ test('operators see which policy the signer decides by, and why not by that of i
     }
   }
   assert.deepEqual(await look(null), [200, null, []])
-  const inForce = { version: 3, hash: 'ab', state: 'file', rules: 4, problem: null }
+  const inForce = { version: 3, hash: 'ab', state: 'file', rules: 4, asksUsers: true, problem: null }
   const refused = { ...inForce, state: 'refused', problem: 'version 2 is older than 3' }
   const shown = (policy: typeof inForce | typeof refused, code = 200) => [
     ...[code, { ...policy, since: '1970-01-01T00:00:01.000Z' }],

@@ -42,7 +42,7 @@ test('where sponsors pay for nothing a dry run says so, and of a server that doe
     const before = rows()
     await assert.rejects(signer.checkOperation(dry(ofAlice(), house)), denied('sponsored-off'))
     const { carried: _, ...unasked } = dry(ofAlice(), house)
-    assert.deepEqual(await signer.checkOperation(unasked), { rule: 'default-allow', stored: false })
+    assert.deepEqual(await signer.checkOperation(unasked), { rule: 'default-allow', stored: false, requires: null })
     assert.deepEqual(rows(), before)
     await assert.rejects(signer.signOuter(outer([await signer.signOperation(ofAlice())])), denied('sponsored-off'))
   }
@@ -51,7 +51,11 @@ test('where sponsors pay for nothing a dry run says so, and of a server that doe
 test('a dry run is refused at the limit of the person, and at that of the sponsor, where the transaction would be', async (t) => {
   const { signer, ofAlice, ofBob, outer, house } = await sponsored(t, LIMITS)
   const { address: reserve } = await signer.createAccount({ userId: RESERVE })
-  assert.deepEqual(await signer.checkOperation(dry(ofAlice(), house)), { rule: 'default-allow', stored: false })
+  assert.deepEqual(await signer.checkOperation(dry(ofAlice(), house)), {
+    rule: 'default-allow',
+    stored: false,
+    requires: null,
+  })
   await assert.rejects(signer.checkOperation(dry(ofAlice(), house, { price: String(2n * PRICE + 1n) })), noRoom)
   await assert.rejects(
     signer.checkOperation(dry(ofAlice(), house, { wei: String(2n * WHOLE + 1n) })),

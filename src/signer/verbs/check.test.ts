@@ -7,7 +7,7 @@ test('a check answers what a signature would, and leaves nothing behind', async 
   const { signer, address, accessToken } = await world(t)
   const before = (await signer.health()).ledgerEntries
   const request = ask(address, { accessToken })
-  const would = { kind: 'send', rule: 'default-allow', stored: false }
+  const would = { kind: 'send', rule: 'default-allow', stored: false, requires: null }
   for (let round = 0; round < 3; round++) assert.deepEqual(await signer.check(request), would)
   // The nonce and the intent are as free as before, for something else.
   const other = ask(address, { accessToken, to: SOMEWHERE, value: '2' })
@@ -16,7 +16,7 @@ test('a check answers what a signature would, and leaves nothing behind', async 
   assert.deepEqual(await signer.recall({ intentId: request.intentId }), { attempts: [], hasMore: false })
 
   const signed = await signer.sign(other)
-  assert.deepEqual(await signer.check(other), { kind: 'send', rule: signed.rule, stored: true })
+  assert.deepEqual(await signer.check(other), { kind: 'send', rule: signed.rule, stored: true, requires: null })
   assert.equal(signed.stored, false)
   assert.deepEqual(await signer.sign(other), { ...signed, stored: true })
   const raised = { ...other, maxFeePerGas: '1100', maxPriorityFeePerGas: '110', kind: 'replace' } as const

@@ -28,7 +28,7 @@ const digestOf = ({ chainId, from, space, sequence, calls, gasLimit, deadline }:
 test('an operation is what viem makes of it as typed data, signed by the personâ€™s account, recorded with its token, and the same forever', async (t) => {
   const { signer, again, ofAlice, alice, rows, problems } = await sponsored(t)
   const request = ofAlice({ sequence: String(2n ** 95n), requestHash: `0x${'ab'.repeat(32)}` })
-  assert.deepEqual(await signer.checkOperation(request), { rule: 'default-allow', stored: false })
+  assert.deepEqual(await signer.checkOperation(request), { rule: 'default-allow', stored: false, requires: null })
   const before = rows()
   const first = await signer.signOperation(request)
   assert.deepEqual([first.rule, first.stored, first.authorization], ['default-allow', false, undefined])
@@ -53,7 +53,7 @@ test('an operation is what viem makes of it as typed data, signed by the personâ
   await signer.end('SIGKILL')
   const next = await again()
   assert.deepEqual(await next.signOperation(request), { ...first, stored: true })
-  assert.deepEqual(await next.checkOperation(request), { rule: 'default-allow', stored: true })
+  assert.deepEqual(await next.checkOperation(request), { rule: 'default-allow', stored: true, requires: null })
   assert.equal(rows().length, before.length + 1)
 })
 

@@ -107,7 +107,7 @@ export async function checkWrite(
       return { nonce, rule, requires, limits }
     } catch (error) {
       // No nonce helps an intent that was signed: the caller finds its record.
-      const isSigned = error instanceof SignerRefused && error.code === 'intent_conflict'
+      const isSigned = own !== undefined && error instanceof SignerRefused && error.code === 'intent_conflict'
       if (isSigned || !isTaken(error)) throw explainRefusal(error)
     }
   }
