@@ -38,12 +38,12 @@ export type GasStrategy = {
    * Signs the first bytes of a bound intent with the user's token.
    * @throws the errors of the signer
    */
-  sign: (app: App, bound: Bound, shown: Shown) => Promise<Signed>
+  sign: (app: App, bound: Bound, shown: SigningEvidence) => Promise<Signed>
   /**
    * Returns the rule that would allow the first signature of an intent, and whether an approval is missing.
    * @throws the errors of the signer
    */
-  check: (app: App, asked: Unbound, shown: Shown) => Promise<Checked>
+  check: (app: App, asked: Unbound, shown: SigningEvidence) => Promise<Checked>
   /**
    * Signs a fee bump or a cancellation.
    * @throws the errors of the signer
@@ -53,7 +53,7 @@ export type GasStrategy = {
 }
 
 /** What the signer is shown for a write: the user's token, and the user's approval if there is one. */
-export type Shown = { token: string; approval: string | null }
+export type SigningEvidence = { token: string; approval: string | null }
 
 /** The user who writes, and the intent. */
 type Preparing = {
@@ -215,7 +215,10 @@ export const strategyFor = (chain: Pick<Chain, 'gas' | 'topUpContracts'>, to: He
   strategies[gasChoiceOf(chain, to)]
 
 /** Formats what the signer is shown for the wire. */
-export const evidenceOf = ({ token, approval }: Shown): Pick<SignRequest, 'approval'> & { accessToken: string } => ({
+export const evidenceOf = ({
+  token,
+  approval,
+}: SigningEvidence): Pick<SignRequest, 'approval'> & { accessToken: string } => ({
   accessToken: token,
   ...(approval === null ? {} : { approval }),
 })

@@ -18,7 +18,7 @@ import { canAnyPay, carriersOf, inTurn, noCarrier } from '../sponsors/carriers.t
 import { dataGas } from './data-gas.ts'
 import { contractsOf, delegationNonce } from '../sponsors/delegation.ts'
 import { findExhausted, readNetworkBudget } from '../sponsors/gas-budget.ts'
-import { evidenceOf, type Shown } from './gas.ts'
+import { evidenceOf, type SigningEvidence } from './gas.ts'
 import type { Intent } from '../intent.ts'
 import { inFlight, toKey, type IdempotencyKey, type SendOptions, type WriteRow } from '../key.ts'
 import { answerOfOperation } from '../read/answer.ts'
@@ -327,7 +327,7 @@ const isInDoubt = (error: unknown): boolean =>
   !(error instanceof SignerRefused || error instanceof AppError) || !isRefused(error) || error.code === 'database_unavailable' // prettier-ignore
 
 /** Returns an operation as a request to the signer. */
-export const requestOf = (operation: Operation, shown: Shown): SignOperationRequest => ({
+export const requestOf = (operation: Operation, shown: SigningEvidence): SignOperationRequest => ({
   intentId: operation.id,
   ...evidenceOf(shown),
   chainId: operation.chainId,

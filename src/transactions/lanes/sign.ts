@@ -6,7 +6,7 @@ import { SignerRefused } from '../../signer-wire/client.ts'
 import { claim, notSigned, part, vacate } from './bind.ts'
 import { cancelGas, type UsedUp } from './cancel-gas.ts'
 import { endIfDelegation } from './own-nonces.ts'
-import { gasStrategy, type Shown } from './gas.ts'
+import { gasStrategy, type SigningEvidence } from './gas.ts'
 import type { Attempt, Bound } from '../intent.ts'
 import { marketOf } from './market.ts'
 import { reconcileBound } from './store.ts'
@@ -32,7 +32,7 @@ export async function signFirst(
   app: App,
   chain: Chain,
   bound: Bound,
-  { mayVacate, ...shown }: Shown & { mayVacate: boolean },
+  { mayVacate, ...shown }: SigningEvidence & { mayVacate: boolean },
 ): Promise<Signing> {
   try {
     const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, shown)
