@@ -10,6 +10,7 @@ import { en } from '../texts/en.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
 import { reseal } from '../../test/reseal.ts'
+import { noteAsking } from '../transactions/lanes/approve.ts'
 import { accountReads } from './reads.ts'
 
 let here: World
@@ -96,6 +97,36 @@ test('coins go to an address and to a user id, and both people see them', async 
   assert.equal(received.match(/\+0\.25 ETH from alice/g)?.length, 2, received)
   assert.doesNotMatch(textOf((await bob.go('/account/activity?show=coins&direction=out')).text), /0\.25 ETH/)
   assert.match(textOf((await bob.go('/account')).text), /\+0\.25 ETH from alice/)
+})
+
+test('a transfer that a rule wants approved is sent by the same form after the approval, once', async () => {
+  const { app } = here
+  const { signer } = app
+  const requires = ({ approval }: { approval?: string }) => (approval === undefined ? 'ask' : null)
+  app.signer = {
+    ...signer,
+    check: async (request) => ({ ...(await signer.check(request)), requires: requires(request) }),
+    checkOperation: async (request) => ({ ...(await signer.checkOperation(request)), requires: requires(request) }),
+  }
+  try {
+    const browser = await open('alice')
+    const rows = await sentRows()
+    const confirm = await fill(browser, { asset: NATIVE, to: here.bob.address, amount: '0.125' })
+    noteAsking(app)
+    const asked = await browser.submit(confirm, '/account/send/confirm')
+    assert.equal(asked.status, 403, textOf(asked.text))
+    assert.equal(await sentRows(), rows)
+    const url = /href="([^"]+\/account\/approvals\/apr_[^"]+)"/.exec(asked.text)![1]!
+    const page = await browser.go(new URL(url).pathname)
+    assert.match(textOf(page.text), /0\.125/)
+    await browser.submit(page, '/approve')
+    const sent = await browser.submit(asked, '/account/send/confirm')
+    assert.match(textOf(sent.text), /Asset 0\.125 ETH To bob 0x/)
+    await settled(browser, sent)
+    assert.equal(await sentRows(), rows + 1)
+  } finally {
+    app.signer = signer
+  }
 })
 
 test('somebody who has not signed in is told of, and gets the account that is theirs', async () => {

@@ -159,6 +159,22 @@ export function confirmBody(words: Texts, parts: Confirm): string {
 }
 
 /**
+ * Renders a transfer that a rule requires the user to approve: a link to that page, and the form that sends the transfer
+ * after the approval, with the same key.
+ */
+export function unapprovedBody(
+  words: Texts,
+  { csrf, url, fields, error }: { csrf: string; url: string; fields: Record<string, string>; error: SendForm['error'] },
+): string {
+  return html`<div class="card stack">
+    <h1>${words.approvals.title}</h1>
+    <p>${error?.help ?? ''}</p>
+    <a class="button" href="${url}" target="_blank" rel="noopener">${words.approvals.title}</a>
+    !${form('/account/send/confirm', csrf, fields, html`<button class="button quiet">${words.send.confirm}</button>`)}
+  </div>`
+}
+
+/**
  * Returns the seconds until the page of a transaction reloads, more the longer it takes; null once it is mined or has
  * ended.
  * @param now  milliseconds since 1970

@@ -13,8 +13,16 @@ import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
-import { confirmBody, secondsToNextLook, sendBody, sentBody, type AssetChoice, type Typed } from './send-body.ts'
-import { provenVisitor, type ProvenVisitor } from '../sessions.ts'
+import {
+  confirmBody,
+  secondsToNextLook,
+  sendBody,
+  sentBody,
+  unapprovedBody,
+  type AssetChoice,
+  type Typed,
+} from './send-body.ts'
+import { provenVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 import { wholeIn } from '../../digits.ts'
 
@@ -75,7 +83,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   /** POST /account/send/confirm: the transfer that the confirmation page showed, and its key. */
   door.actFresh(
     '/account/send/confirm',
-    async ({ visitor, form }) => {
+    async ({ visitor, form, request, reply }) => {
       const key = form.key ?? ''
       if (!/^[\da-f-]{36}$/.test(key)) throw new PageError('sign_in_refused', ({ refused }) => refused.notOurForm)
       const { chainId, tokenType, ...rest } = readAsset(app, form.asset ?? '')
@@ -88,9 +96,15 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
         ...(isShort(toUserId, MAX_USER_ID) ? { toUserId } : {}),
       }
       await assertChangeable(app.db, visitor.user.accountId)
-      const id = await sending.send(senderOf(await provenVisitor(app, visitor)), chainId, order, key)
+      const sent = await sending
+        .send(senderOf(await provenVisitor(app, visitor)), chainId, order, key)
+        .catch((error: unknown) => {
+          if (!(error instanceof AppError) || error.approval === undefined) throw error
+          return error
+        })
+      if (typeof sent !== 'string') return showUnapproved(request, reply, visitor, { ...form, key }, sent)
       return new URL(
-        `${app.authOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id }).toString()}`,
+        `${app.authOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id: sent }).toString()}`,
       )
     },
     'send',
@@ -111,6 +125,27 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     if (seconds !== null) reply.header('refresh', String(seconds))
     return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.authOrigin, body })
   })
+
+  /** Shows that the user has to approve the transfer before the same form sends it. */
+  async function showUnapproved(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    visitor: Visitor,
+    form: FormFields,
+    refused: AppError,
+  ): Promise<FastifyReply> {
+    const words = textsOf(request)
+    const kept = ['key', 'asset', 'amount', 'toAddress', 'toUserId'].flatMap((name) =>
+      form[name] === undefined ? [] : [[name, form[name]] as const],
+    )
+    const body = `${await door.noticeFor(visitor, words)}${unapprovedBody(words, {
+      csrf: door.csrfOf(visitor),
+      url: refused.approval!.url,
+      fields: Object.fromEntries(kept),
+      error: explainError(words, refused),
+    })}`
+    return sendPage(reply, describeError(refused.code).status, { words, title: words.approvals.title, body })
+  }
 
   async function showForm(
     request: FastifyRequest,
