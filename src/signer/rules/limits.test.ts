@@ -146,7 +146,7 @@ test('a check names the rule and the room left, and takes none of it', async (t)
   const limit = { rule: 'day', limit: 'native.periodAmount', amount: '100' }
   for (let round = 0; round < 3; round++)
     assert.deepEqual(await signer.check(request(0, { value: '70' })), {
-      ...{ kind: 'send', rule: 'rest', stored: false },
+      ...{ kind: 'send', rule: 'rest', stored: false, requires: null },
       limits: [{ ...limit, used: '0', left: '100', resetsAt: null }],
     })
   await signer.sign(request(0, { value: '70' }))
