@@ -64,7 +64,7 @@ test('a person’s token has a sponsor send them funds: the record names sponsor
   const { signer, topUp, sponsor, alice, records, whole } = await funded(t)
   const before = records().length
   assert.deepEqual(await signer.check(topUp(0)), {
-    ...{ kind: 'send', rule: 'top-up', stored: false },
+    ...{ kind: 'send', rule: 'top-up', stored: false, requires: null },
     limits: [
       { rule: 'top-up-per-user', limit: 'topUp.periodAmount', amount: `1${'0'.repeat(18)}`, used: '0', left: `1${'0'.repeat(18)}`, resetsAt: null }, // prettier-ignore
       { rule: 'top-up-per-sponsor', limit: 'topUp.periodAmount', resetsAt: null },

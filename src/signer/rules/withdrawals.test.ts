@@ -50,7 +50,12 @@ test('without a grant nothing of a sponsor’s is signed, whoever asks; with one
   await assert.rejects(signer.sign(withdrawal(await place.token(HOUSE))), refusal('forbidden_user'))
   await assert.rejects(signer.sign(withdrawal('withdrawal_guess')), denied('sponsor-withdrawal'))
   const { grant: text } = await grant()
-  assert.deepEqual(await signer.check(withdrawal(text)), { kind: 'send', rule: 'sponsor-withdrawal', stored: false })
+  assert.deepEqual(await signer.check(withdrawal(text)), {
+    kind: 'send',
+    rule: 'sponsor-withdrawal',
+    stored: false,
+    requires: null,
+  })
   const signed = await signer.sign(withdrawal(text))
   assert.deepEqual([signed.kind, signed.rule, signed.stored], ['send', 'sponsor-withdrawal', false])
   const tx = Transaction.from(signed.raw)
