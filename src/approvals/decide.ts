@@ -104,9 +104,12 @@ export async function decide(
   return numUpdatedRows > 0n
 }
 
-/** An intent is used when it has a signature, or a write with signed bytes; primary keys of three tables. */
+/**
+ * An intent is used when it has a signature, or a write with signed bytes: no cancellation that fills its nonce. Uses the
+ * primary keys, and the index of attempts by transaction.
+ */
 const IS_USED = sql<boolean>`exists (select 1 from signatures where id = approval.intent_id and signature is not null)
-  or exists (select 1 from transactions where id = approval.intent_id and hash is not null)
+  or exists (select 1 from attempts where transaction_id = approval.intent_id and not is_cancel)
   or exists (select 1 from operations where id = approval.intent_id and state not in ('BOUND', 'VACANT'))`
 
 const questions = (db: Db) =>

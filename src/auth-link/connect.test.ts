@@ -45,11 +45,16 @@ test('a program that breaks off or is not there is auth_unavailable', async (t) 
 test('a refusal of the other program arrives as it was told, with what it says of the account', async (t) => {
   const { link, answer } = await stand(t)
   const funds = { needed: '7', available: '3' }
-  answer({ code: 'insufficient_funds', detail: 'It needs 7 wei and has 3.', funds, revert: { reason: 'none' } })
+  const approval = {
+    id: 'apr_1',
+    url: 'http://localhost:4000/account/approvals/apr_1',
+    expiresAt: '2026-11-28T12:30:00.000Z',
+  }
+  answer({ code: 'insufficient_funds', detail: 'It needs 7 wei and has 3.', funds, revert: { reason: 'none' }, approval })
   await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), (error) => {
     assert.ok(error instanceof AppError)
     assert.deepEqual([error.code, error.message], ['insufficient_funds', 'It needs 7 wei and has 3.'])
-    assert.deepEqual([error.funds, error.revert], [funds, { reason: 'none' }])
+    assert.deepEqual([error.funds, error.revert, error.approval], [funds, { reason: 'none' }, approval])
     return true
   })
   answer({ code: 'no code of ours', detail: '' })

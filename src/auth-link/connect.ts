@@ -116,9 +116,9 @@ function refusalOf(answer: string, status: number): Error {
   } catch (cause) {
     return new Error(`an answer with status ${status} that is no problem document`, { cause })
   }
-  const { code, detail, errors, funds, revert } = problem
+  const { code, detail, errors, funds, revert, approval } = problem
   if (typeof code !== 'string' || !isErrorCode(code)) return new Error(`an answer with status ${status}`)
-  const extras = { errors, funds, revert } as ConstructorParameters<typeof AppError>[2]
+  const extras = { errors, funds, revert, approval } as ConstructorParameters<typeof AppError>[2]
   return new AppError(
     code,
     String(detail),

@@ -164,12 +164,12 @@ export function confirmBody(words: Texts, parts: Confirm): string {
  */
 export function unapprovedBody(
   words: Texts,
-  { csrf, url, fields, error }: { csrf: string; url: string; fields: Record<string, string>; error: SendForm['error'] },
+  { csrf, id, fields, help }: { csrf: string; id: string; fields: Record<string, string>; help: string },
 ): string {
   return html`<div class="card stack">
     <h1>${words.approvals.title}</h1>
-    <p>${error?.help ?? ''}</p>
-    <a class="button" href="${url}" target="_blank" rel="noopener">${words.approvals.title}</a>
+    <p>${help}</p>
+    <a class="button" href="/account/approvals/${encodeURIComponent(id)}" target="_blank" rel="noopener">${words.approvals.title}</a>
     !${form('/account/send/confirm', csrf, fields, html`<button class="button quiet">${words.send.confirm}</button>`)}
   </div>`
 }

@@ -140,9 +140,9 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     )
     const body = `${await door.noticeFor(visitor, words)}${unapprovedBody(words, {
       csrf: door.csrfOf(visitor),
-      url: refused.approval!.url,
+      id: refused.approval!.id,
       fields: Object.fromEntries(kept),
-      error: explainError(words, refused),
+      help: explainError(words, refused).help,
     })}`
     return sendPage(reply, describeError(refused.code).status, { words, title: words.approvals.title, body })
   }

@@ -103,6 +103,12 @@ const asked = ({ status, body }: Answer): string => {
   return body.approval.id
 }
 
+const stateOf = async ({ token }: Writer, id: string): Promise<string> => {
+  const headers = { authorization: `Bearer ${token}` }
+  const answer = await world.first.server.inject({ url: `/v1/approvals/${id}`, headers })
+  return (answer.json() as { state: string }).state
+}
+
 const received = async (to: Hex): Promise<bigint> => {
   await world.mine()
   return world.balanceOf(to)
@@ -136,6 +142,7 @@ for (const mode of MODES)
       const sent = await pay(alice, to, MUCH, 'key')
       assert.equal(sent.status, 200, JSON.stringify(sent.body))
       assert.equal((await pay(alice, to, MUCH, 'key')).body.hash, sent.body.hash)
+      assert.equal(await stateOf(alice, id), 'used')
       assert.equal(await received(to), MUCH)
       assert.equal((await pay(alice, to, FEW, 'below')).status, 200)
       assert.equal(await received(to), MUCH + FEW)
@@ -155,13 +162,18 @@ for (const mode of MODES)
       await world.clock.advance(6_000)
     })
 
-    const steps: Step[] = mode === 'sponsor' ? ['before-bind-operation', 'after-bind-operation'] : ['before-bind', 'after-bind'] // prettier-ignore
+    const steps: Step[] =
+      mode === 'sponsor'
+        ? ['before-bind-operation', 'after-bind-operation', 'after-sign-operation']
+        : ['before-bind', 'after-bind', 'after-sign']
     for (const step of steps)
       test(`an approved write whose process dies ${step} is sent once by its repeat`, async () => {
         const [alice, to] = [await userOf(mode), payee()]
         await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'approved')
         await dieAt(step, () => pay(alice, to, MUCH, 'key'))
         await age(world.first.app, 3)
+        // What was signed needs its approval no more.
+        if (step.startsWith('after-sign')) await world.clock.advance(61_000)
         const sent = await pay(alice, to, MUCH, 'key')
         assert.equal(sent.status, 200, JSON.stringify(sent.body))
         assert.equal(await received(to), MUCH)
@@ -237,6 +249,7 @@ test('a bound nonce whose approval has expired is filled, and nothing but the ne
   await answer(alice, last, 'approved')
   assert.equal((await pay(alice, to, MUCH, 'key')).status, 200)
   assert.equal(await received(to), MUCH)
+  assert.deepEqual([await stateOf(alice, late), await stateOf(alice, last)], ['approved', 'used'])
 })
 
 test('a batch asks for all of its calls, and is sent once after the approval', async () => {

@@ -25,7 +25,7 @@ type Approvable = {
  * is reserved: a nonce that it then refuses is vacated, and delays the account's other writes. While no rule of the policy
  * requires approvals, the signer is not asked.
  * @returns the approval to show the signer; null if there is none
- * @throws approval_required, approval_denied, and the errors of `check`
+ * @throws approval_required, approval_denied, idempotency_key_reused, and the errors of `check`
  */
 export const findApproval = async (app: App, write: Approvable): Promise<string | null> =>
   (await asksUsers(app)) ? checkApproval(app, write) : shownFor(app, write)

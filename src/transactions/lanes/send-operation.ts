@@ -48,8 +48,8 @@ export const LIFE_SECONDS = 600
  * @returns the answer, and whether it is that of an earlier request with the same key
  * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached,
  *     gas_not_sponsored, gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight,
- *     policy_denied, approval_required, approval_denied, account_frozen, application_suspended, chain_unavailable, chain_timeout, signer_unavailable,
- *     database_unavailable, conflict, overloaded
+ *     policy_denied, approval_required, approval_denied, account_frozen, application_suspended, chain_unavailable,
+ *     chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
@@ -182,6 +182,8 @@ function approve(app: App, { chain, caller, key, askedFrom, intents }: Operation
   const check = (approval: string | null) => {
     const { sequence: _, ...request } = requestOf(operation, { token: caller.token, approval })
     return app.signer.checkOperation(request).catch((error: unknown) => {
+      // The ledger has an operation of this intent, and signs no other: signing returns it, or finds what was lost.
+      if (error instanceof SignerRefused && error.code === 'intent_conflict') return { requires: null }
       throw explainRefusal(namingClocks(app, chain, error))
     })
   }

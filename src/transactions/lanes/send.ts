@@ -182,8 +182,7 @@ async function finish(
     if (!mayVacate) throw inFlight()
     return LOST
   })
-  if (signed.kind === 'lost') return LOST
-  if (signed.kind === 'nonce_taken') return LOST
+  if (signed.kind !== 'signed') return LOST
   const { raw, hash } = signed.attempt
   const isDue = await first.store(app, chain, bound, signed.attempt)
   txSent(app, bound)
