@@ -50,7 +50,13 @@ test('a refusal of the other program arrives as it was told, with what it says o
     url: 'http://localhost:4000/account/approvals/apr_1',
     expiresAt: '2026-11-28T12:30:00.000Z',
   }
-  answer({ code: 'insufficient_funds', detail: 'It needs 7 wei and has 3.', funds, revert: { reason: 'none' }, approval })
+  answer({
+    code: 'insufficient_funds',
+    detail: 'It needs 7 wei and has 3.',
+    funds,
+    revert: { reason: 'none' },
+    approval,
+  })
   await assert.rejects(link.makeAccount({ provider: 'DEV', providerUserId: 'x' }), (error) => {
     assert.ok(error instanceof AppError)
     assert.deepEqual([error.code, error.message], ['insufficient_funds', 'It needs 7 wei and has 3.'])

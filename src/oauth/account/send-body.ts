@@ -169,7 +169,9 @@ export function unapprovedBody(
   return html`<div class="card stack">
     <h1>${words.approvals.title}</h1>
     <p>${help}</p>
-    <a class="button" href="/account/approvals/${encodeURIComponent(id)}" target="_blank" rel="noopener">${words.approvals.title}</a>
+    <a class="button" href="/account/approvals/${encodeURIComponent(id)}" target="_blank" rel="noopener"
+      >${words.approvals.title}</a
+    >
     !${form('/account/send/confirm', csrf, fields, html`<button class="button quiet">${words.send.confirm}</button>`)}
   </div>`
 }

@@ -41,6 +41,13 @@ after(async () => {
   rmSync(folder, { recursive: true })
 })
 
+/** of a top-up, the sponsor's transfer reaches them first */
+const STEPS: Record<(typeof MODES)[number], Step[]> = {
+  self: ['before-bind', 'after-bind', 'after-sign'],
+  topup: ['before-bind', 'after-bind'],
+  sponsor: ['before-bind-operation', 'after-bind-operation', 'after-sign-operation'],
+}
+
 let made = 0
 
 /** A user with funds for the value only, except on a network where users pay for gas. */
@@ -162,11 +169,7 @@ for (const mode of MODES)
       await world.clock.advance(6_000)
     })
 
-    const steps: Step[] =
-      mode === 'sponsor'
-        ? ['before-bind-operation', 'after-bind-operation', 'after-sign-operation']
-        : ['before-bind', 'after-bind', 'after-sign']
-    for (const step of steps)
+    for (const step of STEPS[mode])
       test(`an approved write whose process dies ${step} is sent once by its repeat`, async () => {
         const [alice, to] = [await userOf(mode), payee()]
         await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'approved')
