@@ -250,18 +250,19 @@ export type JudgedSpend = {
   token: bigint
 }
 
-/** What the ledger's bytes spend, first attempts only: nothing of meters, charges or buckets is looked at. */
+/** What the ledger's bytes spend, by first attempts and permits only: nothing of meters, charges or buckets is looked at. */
 export function readSpends(folder: string, token: string): JudgedSpend[] {
   const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true })
   try {
-    const rows = db.prepare(`SELECT at, user_id, client_id, raw FROM ledger WHERE kind = 'send' ORDER BY seq`).all()
-    return (rows as { at: number; user_id: string; client_id: string; raw: Uint8Array }[]).map((row) => {
+    const rows = db.prepare(`SELECT at, kind, user_id, client_id, raw FROM ledger WHERE kind IN ('send', 'message') ORDER BY seq`).all() // prettier-ignore
+    type Spent = { at: number; kind: string; user_id: string; client_id: string; raw: Uint8Array }
+    return (rows as Spent[]).map((row) => {
+      const whose = { at: row.at, userId: row.user_id, clientId: row.client_id }
+      if (row.kind === 'message') return { ...whose, value: 0n, ...readPermit(Buffer.from(row.raw).toString('utf8', 66), token) } // prettier-ignore
       const tx = Transaction.from(`0x${Buffer.from(row.raw).toString('hex')}`)
       const isToken = tx.to?.toLowerCase() === token.toLowerCase() && tx.data !== '0x'
       return {
-        at: row.at,
-        userId: row.user_id,
-        clientId: row.client_id,
+        ...whose,
         chainId: Number(tx.chainId),
         value: tx.value,
         token: isToken ? decodeFunctionData({ abi, data: tx.data as Hex }).args[1] : 0n,
@@ -270,6 +271,13 @@ export function readSpends(folder: string, token: string): JudgedSpend[] {
   } finally {
     db.close()
   }
+}
+
+/** The network of a permit, and its amount if it is of the token. */
+function readPermit(text: string, token: string): { chainId: number; token: bigint } {
+  const { domain, message } = JSON.parse(text) as { domain: { chainId: string; verifyingContract: string }; message: { value: string } } // prettier-ignore
+  const isToken = domain.verifyingContract.toLowerCase() === token.toLowerCase()
+  return { chainId: Number(domain.chainId), token: isToken ? BigInt(message.value) : 0n }
 }
 
 /**

@@ -233,6 +233,20 @@ test('a text asks the user once, and is signed once after the approval', async (
   assert.equal((await ask('hello again')).body.code, 'approval_required')
 })
 
+test('typed data with any character in its texts is stored and asked about', async () => {
+  const text = '\0 \u202e 🔑 \\u0000 "'
+  const types = { Note: [{ name: 'text', type: 'string' }] }
+  const typedData = { types, primaryType: 'Note', domain: { name: text, chainId: 31_337 }, message: { text } }
+  const ask = () => post(TYPED_DATA, { typedData }, { key: 'characters' })
+  const { body } = await ask()
+  assert.equal(body.code, 'approval_required', JSON.stringify(body))
+  await answer(body.approval.id, 'approved')
+  const signed = await ask()
+  assert.equal(signed.status, 200, JSON.stringify(signed.body))
+  const { content } = (await get(`/v1/signatures/${signed.body.id}`)).body
+  assert.equal(JSON.parse(content).message.text, text)
+})
+
 test('a denial is final for its key', async () => {
   const ask = () => post(MESSAGE, { message: 'Denied' }, { key: 'denied' })
   const { id } = (await ask()).body.approval

@@ -82,7 +82,7 @@ const SCHEMA = `
       AND intent_id IS NOT NULL AND client_id IS NOT NULL AND token_id IS NOT NULL
       AND effect IS NOT NULL AND raw IS NOT NULL AND hash IS NOT NULL)),
     CHECK (kind <> 'message' OR (chain_id > 0 AND nonce IS NULL AND intent_id IS NOT NULL AND client_id IS NOT NULL
-      AND token_id IS NOT NULL AND evidence IS NOT NULL AND length(raw) > 66 AND length(hash) = 32 AND effect = hash))
+      AND token_id IS NOT NULL AND evidence IS NOT NULL AND length(raw) >= 66 AND length(hash) = 32 AND effect = hash))
   ) STRICT;
   -- A nonce has its first transaction or its authorization once, and an id its operation, whatever the code above believes.
   -- One index finds a nonce and holds that: pages of indexes are most of what a commit writes.

@@ -18,6 +18,8 @@ type SignaturesTexts = {
   called: (name: string, to: string) => string
   /** a signed message, by what a signature of it can do */
   messages: Record<MessageName, string>
+  /** the start of a signed text, after its name in `messages` */
+  quoted: (name: string, text: string) => string
 }
 
 type MessageName = 'login' | 'text' | 'payment' | 'allowance' | 'order' | 'vote' | 'power' | 'other' | 'opaque'
@@ -38,6 +40,7 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Proof: record ${record}`,
     paid: (to: string) => `Sent to ${to}`,
     called: (name: string, to: string) => `${name} of ${to}`,
+    quoted: (name: string, text: string) => `${name}: “${text}”`,
     messages: {
       login: 'Sign-in to an application',
       text: 'Signed text',
@@ -64,6 +67,7 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Nachweis: Eintrag ${record}`,
     paid: (to: string) => `Gesendet an ${to}`,
     called: (name: string, to: string) => `${name} von ${to}`,
+    quoted: (name: string, text: string) => `${name}: „${text}“`,
     messages: {
       login: 'Anmeldung bei einer Anwendung',
       text: 'Unterschriebener Text',
@@ -91,6 +95,7 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Preuve : enregistrement ${record}`,
     paid: (to: string) => `Envoyé à ${to}`,
     called: (name: string, to: string) => `${name} de ${to}`,
+    quoted: (name: string, text: string) => `${name} : « ${text} »`,
     messages: {
       login: 'Connexion à une application',
       text: 'Texte signé',
@@ -118,6 +123,7 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `Prueba: registro ${record}`,
     paid: (to: string) => `Enviado a ${to}`,
     called: (name: string, to: string) => `${name} de ${to}`,
+    quoted: (name: string, text: string) => `${name}: «${text}»`,
     messages: {
       login: 'Inicio de sesión en una aplicación',
       text: 'Texto firmado',
@@ -145,6 +151,7 @@ export const signatures: Record<'en' | 'de' | 'fr' | 'es' | 'ja', SignaturesText
     proof: (record: number) => `証明: 記録 ${record}`,
     paid: (to: string) => `${to} へ送信`,
     called: (name: string, to: string) => `${to} の ${name}`,
+    quoted: (name: string, text: string) => `${name}：「${text}」`,
     messages: {
       login: 'アプリケーションへのサインイン',
       text: '署名されたテキスト',

@@ -76,7 +76,7 @@ function linesOf(
   { kind, calls, delegate, message }: ShownSignature,
 ): { what: string; value: ShownCall['value'] }[] {
   if (delegate !== null) return [{ what: texts.delegated(delegate), value: null }]
-  if (message !== null) return [{ what: messageLine(texts.messages[message.class], message.text), value: null }]
+  if (message !== null) return [{ what: wordsOf(texts, message), value: null }]
   if (kind === 'cancel') return [{ what: texts.cancelled, value: null }]
   return calls.map(({ called, to, value }) => ({
     what: called === null ? texts.paid(to) : texts.called(called, to),
@@ -84,7 +84,10 @@ function linesOf(
   }))
 }
 
-const messageLine = (name: string, text: string | null): string => (text === null ? name : `${name}: “${text}”`)
+function wordsOf(texts: Texts['signatures'], message: NonNullable<ShownSignature['message']>): string {
+  const name = texts.messages[message.class]
+  return message.text === null ? name : texts.quoted(name, message.text)
+}
 
 export function signaturesBody(
   words: Texts,

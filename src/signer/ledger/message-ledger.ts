@@ -65,6 +65,11 @@ export function readMessageRow(row: LedgerRow): HeldMessage {
   }
 }
 
-/** Reads what the evidence of a message says about it. */
-export const readMessageEvidence = ({ evidence }: Pick<LedgerRow, 'evidence'>): MessageEvidence =>
-  JSON.parse(evidence!) as MessageEvidence
+/** Reads what the evidence of a message says about it. @throws LedgerDamaged */
+export function readMessageEvidence({ seq, evidence }: Pick<LedgerRow, 'seq' | 'evidence'>): MessageEvidence {
+  try {
+    return JSON.parse(evidence!) as MessageEvidence
+  } catch (cause) {
+    throw new LedgerDamaged(`The evidence of record ${seq} of the ledger cannot be read.`, cause)
+  }
+}

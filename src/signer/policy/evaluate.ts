@@ -190,7 +190,7 @@ export function holdPeriod(
     reason: `${name}.periodAmount ${reason}${later()}`,
     ...(isOwn || told === reason ? {} : { told: `${name}.periodAmount ${told}${later()}` }),
   })
-  if (isFull) return refuse('counts as used after a restore that lost nonces of this account')
+  if (isFull) return refuse('counts as used after a restore that lost signatures, or may have lost them')
   if (used + charged > amount)
     return refuse(
       `is ${amount} in ${period} seconds, used ${used}, needed ${charged}`,

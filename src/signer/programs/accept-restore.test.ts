@@ -128,7 +128,7 @@ test('limits are full for a period where nonces were lost, that the chain counte
     assert.equal(code, 0)
     return start()
   }
-  const isFull = /counts as used after a restore that lost nonces/
+  const isFull = /counts as used after a restore that lost signatures/
   const first = await restore([
     [address, 17],
     [bob, 41],

@@ -104,8 +104,9 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
 /** Returns the rejection, or the demand of an approval that was not shown when the record was made. */
 function refusalOf({ evidence }: LedgerRow, answer: PolicyAnswer | AllowedCalls): ReplayedSignature['refusal'] {
   if (!answer.allowed) return { rule: answer.rule, reason: answer.reason }
-  const { approval_jti: approved } = JSON.parse(evidence ?? '{}') as EvidenceBesides
-  if (answer.requires === null || approved !== undefined) return null
+  if (answer.requires === null) return null
+  const { approval_jti: approved } = JSON.parse(evidence!) as EvidenceBesides
+  if (approved !== undefined) return null
   return { rule: answer.requires, reason: 'it requires the user’s approval, and none was shown' }
 }
 

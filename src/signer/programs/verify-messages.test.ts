@@ -40,6 +40,7 @@ test('verify finds a message whose content, signature, network, form or approval
   const changes: [change: string, problem: RegExp][] = [
     [`chain_id = 1 WHERE intent_id = 'typed'`, /^Record 4: its bytes are of another chain\.$/],
     [`evidence = json_remove(evidence, '$.approval_jti') WHERE intent_id = 'first'`, /^Messages without the approval that their rule demands: 1\.$/], // prettier-ignore
+    [`evidence = '{' WHERE intent_id = 'first'`, /^Messages without the approval that their rule demands: 1\.$/],
     [`evidence = (SELECT evidence FROM ledger WHERE intent_id = 'second') WHERE intent_id = 'first'`, /^Approvals that were used twice: 1\.$/], // prettier-ignore
     [`user_id = 'SPONSOR-X' WHERE intent_id = 'first'`, /^First signatures without a token: 1\.$/],
   ]

@@ -224,6 +224,11 @@ const bytes = (text: string | null | undefined): Buffer | null =>
 /** The problem that `restore-keys` solves. Every other problem concerns the ledger, or keys that do not belong to it. */
 export const KEYS_MISSING = 'Accounts of the ledger whose keys are missing'
 
+/** Reads a member of the evidence in SQL; null if there is none, or if the evidence is malformed. */
+function evidenceOf(name: string): string {
+  return `json_extract(iif(json_valid(evidence), evidence, NULL), '$.${name}')`
+}
+
 const queries: [problem: string, sql: string][] = [
   [
     'Nonces with two effects',
@@ -260,12 +265,12 @@ const queries: [problem: string, sql: string][] = [
   [
     'Messages without the approval that their rule demands',
     `SELECT 1 FROM ledger WHERE kind = 'message' AND rule = '${APPROVAL_RULE}'
-      AND (json_extract(evidence, '$.approval_jti') IS NULL OR json_extract(evidence, '$.approval_sha256') IS NULL)`,
+      AND (${evidenceOf('approval_jti')} IS NULL OR ${evidenceOf('approval_sha256')} IS NULL)`,
   ],
   [
     'Approvals that were used twice',
-    `SELECT 1 FROM ledger WHERE evidence IS NOT NULL AND json_extract(evidence, '$.approval_sha256') IS NOT NULL
-      GROUP BY json_extract(evidence, '$.approval_sha256') HAVING count(DISTINCT intent_id) > 1`,
+    `SELECT 1 FROM ledger WHERE ${evidenceOf('approval_sha256')} IS NOT NULL
+      GROUP BY ${evidenceOf('approval_sha256')} HAVING count(DISTINCT intent_id) > 1`,
   ],
   [
     'Authorizations without an operation',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi } from 'viem'
+import { permit } from '../../../test/kit/messages.ts'
 import { mostInAnySpan, openGoverned, readSpends, type JudgedSpend } from '../../../test/policy-world.ts'
 import { randomOf } from '../../../test/random.ts'
 import { ask, SOMEWHERE } from '../../../test/kit/signer.ts'
@@ -61,6 +62,12 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
           // Some ask for a nonce that another call of the burst has, too.
           if (random(6) > 0) next.set(lane, nonce + 1)
           const isToken = random(2) === 0
+          const by = { userId: USERS[who]!, clientId: CLIENTS[random(3)]! }
+          if (isToken && random(3) === 0) {
+            const facts = { address: accounts[who]!, chainId, at: clock }
+            const content = permit(facts, { token: TOKEN, value: String(random(60)), nonce: String(calls) })
+            return signer.signMessage({ intentId: `${seed}_message_${random(CALLS)}`, chainId, from: facts.address, ...content }, by) // prettier-ignore
+          }
           const functionName = random(2) === 0 ? ('transfer' as const) : ('approve' as const)
           const data: Hex = isToken
             ? encodeFunctionData({ abi, functionName, args: [TOKEN, BigInt(random(60))] })
@@ -68,7 +75,7 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
           const value = String(isToken ? 0 : random(35))
           const intentId = `${seed}_${lane.replace(' ', '_')}_${nonce}_${random(2)}`
           const request = ask(accounts[who]!, { chainId, nonce, data, value, intentId })
-          return signer.sign(request, { userId: USERS[who]!, clientId: CLIENTS[random(3)]! })
+          return signer.sign(request, by)
         })
         for (const { status } of await Promise.allSettled(burst)) {
           if (status === 'fulfilled') signed += 1

@@ -217,6 +217,7 @@ test('a freeze that comes while the token is looked at holds for that request', 
   const inside = {
     keys: { ofAddress: () => ({ userId: ALICE }) },
     withdrawals: { find: () => null },
+    approvals: { read: () => Promise.resolve(null) },
     limits: { chains: null, maxFeeWei: 10n ** 18n },
     freezes: {
       assertMoves() {

@@ -214,6 +214,30 @@ test('an intent has one message forever: the same one again is the recorded sign
   assert.deepEqual(problems(), [])
 })
 
+test('the shortest and the longest message are signed, and of parallel requests of one intent one record is made', async (t) => {
+  const everything = { name: 'all', effect: 'allow', class: ['MESSAGE', 'TEXT', 'OPAQUE', 'OTHER_MESSAGE'] }
+  const { signer, facts, askFor, rows, problems } = await world(t, [everything])
+  const mail = (contents: string) => ({ typedData: SAMPLES.other(facts).typedData.replace('"Hello"', JSON.stringify(contents)) }) // prettier-ignore
+  const contents: MessageContent[] = [
+    { text: '' },
+    { hex: '0x' },
+    mail(''),
+    { text: 'x'.repeat(32_768) },
+    { text: '\u0001'.repeat(32_768) },
+    { hex: `0x${'ff'.repeat(32_768)}` },
+    mail('\n'.repeat(15_000)),
+  ]
+  for (const [index, content] of contents.entries()) {
+    const asked = Array.from({ length: 20 }, () => signer.signMessage(askFor(`message_${index}`, content), BY))
+    const signed = await Promise.all(asked)
+    assert.equal(signed.filter(({ stored }) => !stored).length, 1)
+    assert.equal(new Set(signed.map(({ signature }) => signature)).size, 1)
+    assert.equal(signed[0]!.hash, hashOf(content))
+  }
+  assert.equal(rows().length, contents.length)
+  assert.deepEqual([signer.deaths(), problems()], [0, []])
+})
+
 const TOKEN_LIMIT = [
   REST,
   { name: 'token', effect: 'limit', per: ['user'], tokens: [{ chainId: CHAIN_ID, tokenAddress: MESSAGE_TOKEN, periodAmount: '100', ...DAY }] }, // prettier-ignore

@@ -33,12 +33,12 @@ import type { Checked, Hex, OperationCallText, OperationsHealth, SignedOperation
 const NOBODY = Buffer.alloc(20)
 
 /**
- * Handles the verb `signOperation`: checks freezes, token, built-in rules, ledger and the policy for each call, in this order. Then
- * it signs the operation and, if requested, the authorization, and records both in one commit. An intent has one operation forever,
- * and an operation id has one intent. The same request again returns the stored operation and is not charged.
+ * Handles the verb `signOperation`: checks freezes, token, built-in rules, ledger, the policy for each call and the approval, in
+ * this order. Then it signs the operation and, if requested, the authorization, and records both in one commit. An intent has one
+ * operation forever, and an operation id has one intent. The same request again returns the stored operation and is not charged.
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope, forbidden_user,
- * revocations_stale, policy_denied, intent_conflict, sequence_conflict, clocks_apart, operations_paused, key_damaged; for the
- * authorization nonce_conflict, nonce_gap.
+ * revocations_stale, policy_denied, approval_required, intent_conflict, sequence_conflict, clocks_apart, operations_paused,
+ * key_damaged; for the authorization nonce_conflict, nonce_gap.
  */
 export async function signOperation(inside: Inside, request: unknown): Promise<SignedOperationText> {
   return signInTurn(inside, await examine(inside, readOperationRequest(request, { isDryRun: false })))

@@ -26,10 +26,10 @@ import type { Checked, OperationCallText, Signed } from '../../signer-wire/wire.
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Handles the verb `sign`: checks freezes, token, built-in rules, ledger and limits, in this order, then signs. For a sponsor's
- * account, the token of the user who receives a top-up is accepted, or a grant of the signer's own OS user (authority.ts).
+ * Handles the verb `sign`: checks freezes, token, built-in rules, ledger, limits and approval, in this order, then signs. For a
+ * sponsor's account, the token of the user who receives a top-up is accepted, or a grant of the signer's own OS user (authority.ts).
  * Errors: bad_request, account_frozen, application_suspended, unknown_account, invalid_token, insufficient_scope, forbidden_user,
- * policy_denied, ledger errors (`judge`), key_damaged.
+ * policy_denied, approval_required, ledger errors (`judge`), key_damaged.
  */
 export async function sign(inside: Inside, request: unknown): Promise<Signed> {
   return signInTurn(inside, await examine(inside, readSignRequest(request)))

@@ -3,8 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { hashTypedData } from 'viem'
 import { openBrowser, textOf } from '../../../test/kit/browser.ts'
 import { world, type World } from '../../../test/world.ts'
+import type { Caller } from '../../http/bearer.ts'
+import { permit } from '../../../test/kit/messages.ts'
+import { listSignatures, readSignatures } from './signatures.ts'
 import { verifyLog } from '../../verify-log/main.ts'
 
 let here: World
@@ -134,6 +138,33 @@ test('an operation and an authorization are listed in words: every call of it, t
   assert.match(page, /0x40c10f19 of /)
   assert.match(page, /a sponsor pays the fee · all of it or nothing/)
   assert.match(page, /Your account runs the code at 0xA91B807E/i)
+})
+
+test('a message is listed with its class, to its own application with its content, and on the page in words', async () => {
+  const { app, facts } = here
+  const dave = await here.person('dave')
+  const sample = { address: dave.address, chainId: facts.chainId, at: Date.now() }
+  const content = permit(sample, { token: facts.contracts.erc20! })
+  const request = { accessToken: dave.token, chainId: facts.chainId, from: dave.address }
+  const { hash } = await app.signer.signMessage({ ...request, ...content, intentId: 'message-dave' })
+  const { status, body } = await dave.get('/v1/me/signatures')
+  assert.equal(status, 200)
+  const [listed] = body
+  assert.deepEqual(
+    [listed.kind, listed.nonce, listed.hash, listed.to, listed.value.hex, listed.selector, listed.transactionId, listed.clientId],
+    ['message', null, hash, null, '0x00', null, null, 'demo'],
+  ) // prettier-ignore
+  assert.deepEqual([listed.message.kind, listed.message.class], ['typedData', 'allowance'])
+  assert.equal(hashTypedData(JSON.parse(listed.message.content)), hash)
+  const { entries } = await listSignatures(app, { userId: dave.userId }, {})
+  assert.equal(entries[0]!.message!.class, 'allowance')
+  const foreign = await readSignatures(app, { userId: dave.userId, chainId: facts.chainId, clientId: 'other' } as Caller, {}) // prettier-ignore
+  assert.deepEqual(foreign.signatures[0]!.message, { kind: 'typedData', class: 'allowance', content: null })
+  const browser = openBrowser(facts.origin)
+  await browser.signIn('/account', 'dave')
+  const page = textOf((await browser.go('/account/signatures')).text)
+  assert.match(page, /Signed allowance to take tokens/)
+  assert.ok(page.includes(hash))
 })
 
 test('pages follow each other without a gap; a cursor of another list is refused, and a token that may not read', async () => {
