@@ -71,9 +71,9 @@ export const de: Texts = {
     back: 'Zurück zur Anmeldung',
     why: {
       send: 'Zum Senden darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
+      approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       export:
         'Zum Exportieren Ihres Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
-      approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       again:
         'Für diese Änderung darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an und wiederholen Sie sie.',
       spends:

@@ -75,8 +75,8 @@ export const en = {
     back: 'Back to the sign-in page',
     /** why a user must sign in again, by what they wanted; `spends`: to allow an application to spend */
     why: {
-      approve: 'Approving a request takes a sign-in of the last 15 minutes. Sign in again to continue.',
       send: 'To send, you must have signed in within the last 15 minutes. Sign in again to continue.',
+      approve: 'Approving a request takes a sign-in of the last 15 minutes. Sign in again to continue.',
       export: 'To export your key, you must have signed in within the last 5 minutes. Sign in again to continue.',
       again:
         'To make this change, you must have signed in within the last 15 minutes. Sign in again, then repeat the change.',

@@ -71,10 +71,10 @@ export const es: Texts = {
     back: 'Volver a la página de inicio de sesión',
     why: {
       send: 'Para enviar hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
-      export:
-        'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
       approve:
         'Para aprobar una solicitud hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
+      export:
+        'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
       again:
         'Para este cambio hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez y repítelo.',
       spends:

@@ -72,10 +72,10 @@ export const fr: Texts = {
     back: 'Revenir à la page de connexion',
     why: {
       send: 'Pour envoyer, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
-      export:
-        'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
       approve:
         'Pour accepter une demande, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
+      export:
+        'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
       again:
         'Pour cette modification, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau, puis recommencez-la.',
       spends:
