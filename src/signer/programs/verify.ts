@@ -197,7 +197,7 @@ function checkSignature(row: LedgerRow): string | null {
     if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash does not match'
     return null
   } catch {
-    return 'its bytes are not what the signer signs'
+    return 'its bytes are not a signed transaction, operation or message'
   }
 }
 
