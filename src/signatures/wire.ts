@@ -260,7 +260,8 @@ export const list = {
   ...shared,
   ...sends(...PAGED),
   operationId: 'listMessageSignatures',
-  summary: 'Messages that the user signed for this application, newest first',
+  summary: 'List the messages that the user signed for this application',
+  description: 'Newest first. Messages for other applications are not listed.',
   querystring: ListQuery,
   ...answers(Type.Array(OwnSignature)),
 }
@@ -268,7 +269,8 @@ export const list = {
 export const one = {
   ...shared,
   operationId: 'readMessageSignature',
-  summary: 'One signature of the user for this application',
+  summary: 'Read one signature of the user for this application',
+  description: 'Signatures for other applications, and requests that were never signed, are not found.',
   params: IdParam,
   querystring: NoQuery,
   ...answers(OwnSignature, 404),

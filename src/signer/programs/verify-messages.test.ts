@@ -30,7 +30,10 @@ test('verify finds a message whose content, signature, network, form or approval
   const bent: [bend: (raw: Buffer, other: Buffer) => Buffer, problem: RegExp][] = [
     [(raw) => Buffer.concat([raw, Buffer.from('!')]), /^Record 2: its hash is another\.$/],
     [(raw) => Buffer.concat([Buffer.of(1), raw.subarray(1)]), /^Record 2: its hash is another\.$/],
-    [(raw) => Buffer.concat([Buffer.of(9), raw.subarray(1)]), /^Record 2: its bytes are not a signed transaction, operation or message\.$/],
+    [
+      (raw) => Buffer.concat([Buffer.of(9), raw.subarray(1)]),
+      /^Record 2: its bytes are not a signed transaction, operation or message\.$/,
+    ],
     [(raw) => Buffer.concat([raw.subarray(0, 65), Buffer.of(26), raw.subarray(66)]), /^Record 2: its signature has another form\.$/], // prettier-ignore
     [
       (raw, other) => Buffer.concat([other.subarray(0, 66), raw.subarray(66)]),
