@@ -31,7 +31,7 @@ const Approval = Type.Object(
         id: 'apr_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
         state: 'waiting',
         url: 'https://wallet.example/account/approvals/apr_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
-        rule: 'built-in: text',
+        rule: 'message-approval',
         createdAt: '2026-01-31T12:00:00.000Z',
         expiresAt: '2026-01-31T12:30:00.000Z',
         decidedAt: null,

@@ -96,7 +96,7 @@ const AccountTransaction = Type.Object(
     explorerUrl: Nullable(Type.String({ description: 'null if the network has no explorer' })),
     to: Address,
     value: Type.String({ description: 'wei' }),
-    abi: Type.String({ description: 'Idempotency key of the application; empty if it sent none' }),
+    abi: Type.String({ description: 'ABI of the called function; empty if the application sent none' }),
     fee: Nullable(
       Type.String({ description: 'Fee in wei; null before the transaction is mined, and if a sponsor paid' }),
     ),

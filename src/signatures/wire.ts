@@ -99,7 +99,7 @@ const Id = Type.String({ examples: ['sig_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] 
 const Signature = Type.Unsafe<Hex>(
   Type.String({ pattern: '^0x[0-9a-f]{130}$', description: 'r, s and v (27 or 28), 65 bytes', examples: [SIGNATURE] }),
 )
-const Rule = Type.String({ description: 'The signer’s rule that decides', examples: ['built-in'] })
+const Rule = Type.String({ description: 'The signer’s rule that decides', examples: ['message-login'] })
 const CreatedAt = Type.String({ description: 'Time of the first request, ISO 8601', examples: ['2026-01-31T12:00:00.000Z'] }) // prettier-ignore
 
 const SignAnswer = Type.Object(
@@ -117,7 +117,7 @@ const SummarySchema = Type.Unsafe<Summary>(
         Type.Object({
           kind: Type.String({ enum: ['pays', 'allows'] }),
           token: Nullable(Type.String({ description: 'Token contract; null: native currency, or unknown' })),
-          amount: Type.String({ description: 'In the smallest unit, or `unlimited`; `all`: every token of a collection' }), // prettier-ignore
+          amount: Type.String({ description: 'In the smallest unit, or `unlimited`. `all`: everything that the contract at `token` holds for the account, now and later' }), // prettier-ignore
           item: Nullable(Type.String({ description: 'Id of the one collectible' })),
           to: Type.String({ description: 'Recipient, or who may take it' }),
           until: Nullable(Type.Integer({ description: 'Seconds since 1970; null: no end' })),
@@ -232,7 +232,7 @@ export const message = {
   operationId: 'signMessage',
   summary: 'Sign a text with the account of the user',
   description:
-    'As `personal_sign` (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. Any other text needs the approval of the user: `approval_required` has the page. Nothing is sent to the network.',
+    'As `personal_sign` (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. A sign-in with `Resources` and any other readable text need the user’s approval: `approval_required` has the page. Sign-ins to other hosts are rejected, as are 32-byte digests and unreadable bytes unless the operator’s policy allows them. Nothing is sent to the network.',
   body: MessageRequest,
 }
 
@@ -241,7 +241,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'As `eth_signTypedData_v4` (EIP-712). Data that moves tokens, such as a permit, also needs `contracts:write`. It counts against the limits of the signer like a transaction. Orders, votes and unknown types need the approval of the user.',
+    'As `eth_signTypedData_v4` (EIP-712). Data that moves tokens, such as a permit, also needs `contracts:write`. It counts against the limits of the signer like a transaction. Orders, votes, unknown types, and permits that are unlimited or last longer than a day need the user’s approval.',
   body: TypedDataRequest,
 }
 
