@@ -34,7 +34,7 @@ const SCOPES = {
   'wallet:read': 'Balances, transfers and transactions of the user',
   'contracts:read': 'Reads of contracts with the user as the sender',
   'contracts:write': 'Transactions on behalf of the user',
-  'messages:sign': 'Signatures of messages on behalf of the user',
+  'messages:sign': 'Signatures of texts and typed data on behalf of the user',
   'users:directory': 'Users of the same application who consented to be found, by name',
   'users:read': 'Application by itself: users who consented to it',
 }

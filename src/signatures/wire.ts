@@ -72,12 +72,12 @@ export const TypedDataRequest = Type.Object(
 
 export const VerifyRequest = Type.Object(
   {
-    address: Type.String({ maxLength: 100, description: 'Account whose signature is checked' }),
+    address: Type.String({ maxLength: 100, description: 'Address of the account that may have signed' }),
     message: Type.Optional(Text),
     hex: Type.Optional(HexText),
     typedData: Type.Optional(TypedData),
     signature: Type.Unsafe<Hex>(
-      Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: 32_768, description: '0x-hex' }),
+      Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: 32_768, description: 'Signature as 0x-hex' }),
     ),
   },
   {
@@ -90,16 +90,16 @@ export const VerifyRequest = Type.Object(
 
 const CLASSES = ['login', 'text', 'payment', 'allowance', 'order', 'vote', 'power', 'other', 'opaque'] as const satisfies MessageClass[] // prettier-ignore
 const Class = Type.Unsafe<MessageClass>(
-  Type.String({ enum: [...CLASSES], description: 'Effect of a signature of the message' }),
+  Type.String({ enum: [...CLASSES], description: 'Class of the message, by the effect of its signature' }),
 )
 const Digest = Type.Unsafe<Hex>(
-  Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'The digest that is signed', examples: [HASH] }),
+  Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'Signed digest, by EIP-191 or EIP-712', examples: [HASH] }),
 )
 const Id = Type.String({ examples: ['sig_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] })
 const Signature = Type.Unsafe<Hex>(
   Type.String({ pattern: '^0x[0-9a-f]{130}$', description: 'r, s and v (27 or 28), 65 bytes', examples: [SIGNATURE] }),
 )
-const Rule = Type.String({ description: 'The signer’s rule that decides', examples: ['message-login'] })
+const Rule = Type.String({ description: 'Rule of the signer that decided', examples: ['message-login'] })
 const CreatedAt = Type.String({ description: 'Time of the first request, ISO 8601', examples: ['2026-01-31T12:00:00.000Z'] }) // prettier-ignore
 
 const SignAnswer = Type.Object(
@@ -112,23 +112,28 @@ export type SignAnswer = Static<typeof SignAnswer>
 const SummarySchema = Type.Unsafe<Summary>(
   Type.Object(
     {
-      sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'] }), // prettier-ignore
+      sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'], description: 'Effect in one word' }), // prettier-ignore
       moves: Type.Array(
         Type.Object({
-          kind: Type.String({ enum: ['pays', 'allows'] }),
+          kind: Type.String({ enum: ['pays', 'allows'], description: '`pays`: leaves the account. `allows`: may be taken from the account' }), // prettier-ignore
           token: Nullable(Type.String({ description: 'Token contract; null: native currency, or unknown' })),
           amount: Type.String({ description: 'In the smallest unit, or `unlimited`. `all`: everything that the contract at `token` holds for the account, now and later' }), // prettier-ignore
-          item: Nullable(Type.String({ description: 'Id of the one collectible' })),
-          to: Type.String({ description: 'Recipient, or who may take it' }),
-          until: Nullable(Type.Integer({ description: 'Seconds since 1970; null: no end' })),
+          item: Nullable(Type.String({ description: 'Token id of a collectible; null for fungible tokens, or for all collectibles' })),
+          to: Type.String({ description: 'Recipient of a payment, or spender of an allowance' }),
+          until: Nullable(Type.Integer({ description: 'End of the allowance, seconds since 1970; null: no end' })),
         }),
       ),
-      domain: Nullable(Type.String({ description: 'Host of a sign-in' })),
-      warnings: Type.Array(Type.String()),
+      domain: Nullable(Type.String({ description: 'Host of a sign-in; null for other messages' })),
+      warnings: Type.Array(
+        Type.String({
+          description:
+            '`unlimited`: no maximum amount. `long`: lasts longer than a day. `unknown`: the effect is unknown. `power`: others can act for the account. `no-chain`: no network is named. `recipient`: another address receives the proceeds of the order. Values may be added',
+        }),
+      ),
     },
     {
       title: 'MessageSummary',
-      description: 'Effect of the signature',
+      description: 'Effect of the signature, as facts. A text for users is on the approval page',
       examples: [
         {
           sentence: 'allow',
@@ -156,7 +161,7 @@ const SignDryRunAnswer = Type.Object(
     class: Class,
     rule: Rule,
     approval: Type.Unsafe<'required' | 'not_required'>(
-      Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve it' }),
+      Type.String({ enum: ['required', 'not_required'], description: 'Whether the user must approve the message' }),
     ),
     summary: SummarySchema,
     limits: Type.Optional(Type.Array(RuleLimit)),
@@ -189,7 +194,7 @@ const Verified = Type.Object(
         Type.String({
           enum: ['eoa', 'erc1271', 'erc6492'],
           description:
-            'How it was found valid: by the account’s key, by its contract (ERC-1271), or by a contract that is not deployed yet (ERC-6492). null: it is not valid',
+            'Why the signature is valid. `eoa`: the account’s key made it. `erc1271`: the contract at the address accepts it. `erc6492`: the contract that the signature would deploy accepts it. null: the signature is invalid',
         }),
       ),
     ),
@@ -213,7 +218,7 @@ const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       description:
-        '1 to 255 printable ASCII characters, of this user at this application on this route. It stands for one message forever: a retry gets the same signature. A message that needs the approval of the user needs a key. X-Idempotency-Key is equivalent.',
+        '1 to 255 printable ASCII characters, of this user at this application on this route. A key stands for one message forever: a retry returns the same signature. The user can be asked for approval only if the request has a key. `X-Idempotency-Key` is equivalent.',
     }),
   ),
 })
@@ -232,7 +237,7 @@ export const message = {
   operationId: 'signMessage',
   summary: 'Sign a text with the account of the user',
   description:
-    'As `personal_sign` (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. A sign-in with `Resources` and any other readable text need the user’s approval: `approval_required` has the page. Sign-ins to other hosts are rejected, as are 32-byte digests and unreadable bytes unless the operator’s policy allows them. Nothing is sent to the network.',
+    'Signs as `personal_sign` does (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. A sign-in with `Resources` and any other readable text need the user’s approval: `approval_required` has the page. Sign-ins to other hosts are rejected, as are 32-byte digests and unreadable bytes unless the operator’s policy allows them. Nothing is sent to the network.',
   body: MessageRequest,
 }
 
@@ -241,7 +246,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'As `eth_signTypedData_v4` (EIP-712). Data that moves tokens, such as a permit, also needs `contracts:write`. It counts against the limits of the signer like a transaction. Orders, votes, unknown types, and permits that are unlimited or last longer than a day need the user’s approval.',
+    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, and permits that are unlimited or last longer than a day need the user’s approval.',
   body: TypedDataRequest,
 }
 
@@ -250,7 +255,7 @@ export const verify = {
   operationId: 'verifySignature',
   summary: 'Check a signature of any account',
   description:
-    'Tries the key of the account, then its contract (ERC-1271), or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
+    'Checks the key of the account, then the contract at the address (ERC-1271) or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
   querystring: NoQuery,
   body: VerifyRequest,
   ...answers(Verified, 413, 415, 422, 502, 504),
@@ -270,7 +275,7 @@ export const one = {
   ...shared,
   operationId: 'readMessageSignature',
   summary: 'Read one signature of the user for this application',
-  description: 'Signatures for other applications, and requests that were never signed, are not found.',
+  description: 'Returns 404 for signatures for other applications, and for requests that were not signed.',
   params: IdParam,
   querystring: NoQuery,
   ...answers(OwnSignature, 404),

@@ -62,12 +62,12 @@ const Signature = Type.Object(
       Type.Object(
         {
           kind: Type.Unsafe<'text' | 'bytes' | 'typedData'>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
-          class: Type.String({ description: 'Effect of a signature, as in `POST /v1/signatures/message`' }), // prettier-ignore
+          class: Type.String({ description: 'Class of the message, as in `POST /v1/signatures/message`' }), // prettier-ignore
           content: Nullable(
             Type.String({ description: 'The text, 0x-hex of bytes, or JSON text of typed data; null if another application requested it' }), // prettier-ignore
           ),
         },
-        { description: 'Of a message' },
+        { description: 'Only for `kind` `message`' },
       ),
     ),
     calls: Type.Optional(
