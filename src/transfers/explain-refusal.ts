@@ -13,7 +13,7 @@ import type { Asset } from './order.ts'
 export type TokenMove = { asset: Asset; from: Hex; value: bigint }
 
 /**
- * Runs what sends or simulates a transfer, and explains why a token rejects it. Only a rejected transfer costs further
+ * Runs `work`, which sends or simulates a transfer, and explains why a token rejects it. Only a rejected transfer costs further
  * requests.
  * @throws insufficient_tokens, not_token_owner, not_a_token, and the errors of `work`
  */

@@ -198,7 +198,7 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
 
 /**
  * Sends a write of the sponsor, under a key derived from the grant. The signer gets the grant instead of a token. After
- * a crash, the next round finds what it left.
+ * a crash, the next round continues it.
  */
 async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
   const { grant, accountId, name, from, to } = order
