@@ -127,7 +127,7 @@ export type Revert = {
  */
 export type Funds = { address: string; needed: string; available: string }
 
-/** The page on which the user decides about a request, and the time at which the question expires (ISO 8601). */
+/** The page on which the user decides about a request, and the time until which the user can decide (ISO 8601). */
 export type ApprovalLink = { id: string; url: string; expiresAt: string }
 
 export type ErrorExtras = {
