@@ -161,7 +161,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       unlimited: 'Unlimited: all that your account holds of this, now or later, can be taken.',
       unknown:
         'This service does not know the effect of this. It could cost you everything in your account. Approve it only if you understand it fully.',
-      power: 'Anyone who has this signature can act for your account. There is no limit on the amount.',
+      power: 'A holder of this signature can act for your account. There is no limit on the amount.',
       long: 'This lasts for more than a day, and can be used any time until then.',
       'no-chain': 'This names no network, so it may count on other networks too.',
       'other-domain':
