@@ -94,7 +94,7 @@ const Signature = Type.Object(
 export type WireSignature = Static<typeof Signature>
 
 export const SignaturesQuery = Type.Object(
-  { cursor: Type.Optional(Type.String({ maxLength: 512 })) },
+  { cursor: Type.Optional(Type.String({ maxLength: 512, description: '`X-Next-Cursor` of the previous page' })) },
   { additionalProperties: false },
 )
 
