@@ -118,7 +118,11 @@ const SummarySchema = Type.Unsafe<Summary>(
           kind: Type.String({ enum: ['pays', 'allows'], description: '`pays`: leaves the account. `allows`: may be taken from the account' }), // prettier-ignore
           token: Nullable(Type.String({ description: 'Token contract; null: native currency, or unknown' })),
           amount: Type.String({ description: 'In the smallest unit, or `unlimited`. `all`: everything that the contract at `token` holds for the account, now and later' }), // prettier-ignore
-          item: Nullable(Type.String({ description: 'Token id of a collectible; null for fungible tokens, or for all collectibles' })),
+          item: Nullable(
+            Type.String({
+              description: 'Token id of a collectible; null for fungible tokens, or for all collectibles',
+            }),
+          ),
           to: Type.String({ description: 'Recipient of a payment, or spender of an allowance' }),
           until: Nullable(Type.Integer({ description: 'End of the allowance, seconds since 1970; null: no end' })),
         }),

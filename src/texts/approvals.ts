@@ -274,7 +274,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     signInFirst: 'Um zuzustimmen, melden Sie sich vorher noch einmal an.',
     expiresAt: 'Sie können entscheiden bis',
     approvedTitle: 'Zugestimmt',
-    approvedHint: (application) => `Gehen Sie zurück zu ${application}. Die Anwendung hat eine Minute Zeit, um fortzufahren.`,
+    approvedHint: (application) =>
+      `Gehen Sie zurück zu ${application}. Die Anwendung hat eine Minute Zeit, um fortzufahren.`,
     usedTitle: 'Zugestimmt und unterschrieben',
     usedHint: 'Die Anwendung hat Ihre Zustimmung genutzt. Ein zweites Mal geht das nicht.',
     deniedTitle: 'Abgelehnt',
@@ -587,7 +588,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     signInFirst: '承認するには、先にもう一度サインインします。',
     expiresAt: '回答の期限',
     approvedTitle: '承認しました',
-    approvedHint: (application) => `${application} に戻ってください。アプリケーションは 1 分以内に続行する必要があります。`,
+    approvedHint: (application) =>
+      `${application} に戻ってください。アプリケーションは 1 分以内に続行する必要があります。`,
     usedTitle: '承認され、署名されました',
     usedHint: 'アプリケーションがあなたの承認を使いました。もう一度使うことはできません。',
     deniedTitle: '拒否しました',

@@ -147,8 +147,7 @@ export const de: Texts = {
     noProvider: 'Diese Installation hat keinen Identitätsanbieter dieses Namens.',
     noState: (provider) => `Die Antwort von ${provider} enthält keinen Parameter „state“.`,
     cancelled: (provider) => `Sie haben die Anmeldung bei ${provider} abgebrochen, oder sie wurde dort abgelehnt.`,
-    notThisWay: (provider) =>
-      `Die Antwort von ${provider} war nicht wie erwartet. Versuchen Sie es noch einmal.`,
+    notThisWay: (provider) => `Die Antwort von ${provider} war nicht wie erwartet. Versuchen Sie es noch einmal.`,
     notAgain: (provider) =>
       `${provider} hat Sie nicht noch einmal gefragt, wer Sie sind, obwohl das hier nötig war. Melden Sie sich dort erst ab und versuchen Sie es dann noch einmal.`,
     cannotLink: (provider) =>

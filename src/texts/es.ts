@@ -208,7 +208,10 @@ export const es: Texts = {
       'Aquí nadie tiene este nombre, o lo tiene más de una persona. Compruébalo o usa una dirección.',
     ],
     insufficient_funds: ['Fondos insuficientes', 'Tu cuenta tiene menos que la suma del importe y la comisión máxima.'],
-    insufficient_tokens: ['No hay suficiente', 'Tu cuenta tiene menos de lo que quieres enviar. Elige un importe menor.'],
+    insufficient_tokens: [
+      'No hay suficiente',
+      'Tu cuenta tiene menos de lo que quieres enviar. Elige un importe menor.',
+    ],
     not_token_owner: ['Esto no es tuyo', 'El coleccionable pertenece a otra cuenta, o no existe.'],
     transfer_refused: [
       'El token lo rechaza',
