@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../test/source-mutants.ts'
 
 /** What an attacker would like this code to be: each in one place, and the test file that has to notice. */
 const MUTANTS: SourceMutant[] = [
@@ -47,4 +47,4 @@ const MUTANTS: SourceMutant[] = [
   ['broken UTF-8 is a text', 'text.ts', 'Buffer.from(text).equals(bytes) && ', '', 'text'],
 ]
 
-mutantsOf('texts and typed data', MUTANTS, 'messages')
+mutantsOf('texts and typed data', MUTANTS, 'messages', ONE_OF)

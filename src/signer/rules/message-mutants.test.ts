@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** What an attacker who wants a message signed would like this code to be. */
 const MUTANTS: SourceMutant[] = [
@@ -44,4 +44,4 @@ const MUTANTS: SourceMutant[] = [
   ['a policy that is tried overlooks messages', 'programs/replay.ts', "'operation', 'message') ORDER", "'operation') ORDER", 'verbs/messages', 'one meter'], // prettier-ignore
 ]
 
-mutantsOf('mutants of messages and approvals', MUTANTS)
+mutantsOf('mutants of messages and approvals', MUTANTS, 'signer', ONE_OF)

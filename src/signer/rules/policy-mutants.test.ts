@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** What an attacker would like this code to be: each in one place, and the test file that has to notice. */
 const MUTANTS: SourceMutant[] = [
@@ -114,4 +114,4 @@ const MUTANTS: SourceMutant[] = [
   ['a policy that is tried is asked about top-ups', 'programs/replay.ts', ' || isSponsor(row.user_id)', '', 'rules/top-up', 'a policy that is tried'], // prettier-ignore
 ]
 
-mutantsOf('mutants of the policy and of top-ups', MUTANTS)
+mutantsOf('mutants of the policy and of top-ups', MUTANTS, 'signer', ONE_OF)
