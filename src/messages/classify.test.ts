@@ -637,6 +637,21 @@ test('a permit inside another message is no permit, and needs a user', () => {
   }
 })
 
+test('an end that no date can hold is none, whatever message or call names it', () => {
+  const last = 8_640_000_000_000n
+  const untilOf = (until: bigint) => {
+    const text = until.toString()
+    return [
+      typed(SINGLE, single({ expiration: text }), AT_PERMIT2),
+      typed(`PermitTransferFrom(${FROM})${PERMITTED}`, { ...permitted, deadline: text }, AT_PERMIT2),
+      typed(SEAPORT, seaport({ endTime: text }), SEAPORT_16),
+    ].map((source) => classOf(source).summary.moves[0]!.until)
+  }
+  assert.deepEqual(untilOf(last), Array(3).fill(Number(last)))
+  assert.equal(new Date(Number(last) * 1_000).toISOString(), '+275760-09-13T00:00:00.000Z')
+  for (const until of [last + 1n, 2n ** 48n - 1n]) assert.deepEqual(untilOf(until), Array(3).fill(null))
+})
+
 test('an empty batch of allowances allows nothing', () => {
   const source = typed(`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }, AT_PERMIT2) // prettier-ignore
   assert.deepEqual([classOf(source).calls, classOf(source).needs], [[], 'token'])

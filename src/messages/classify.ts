@@ -1,7 +1,7 @@
 import { checksummed } from './address.ts'
 import { readClass, type MessageClass, type TypedReading } from './classes.ts'
 import type { EquivalentCall } from './equivalent-call.ts'
-import { isUnlimited, type Grant } from './grants.ts'
+import { isUnlimited, secondsOf, type Grant } from './grants.ts'
 import { typedDataInvalid } from './invalid.ts'
 import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
 import type { MessageFacts } from './message-facts.ts'
@@ -133,7 +133,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
         amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
         item: grant.item?.toString() ?? null,
         to: checksummed(grant.to),
-        until: grant.until === null || grant.until > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(grant.until),
+        until: secondsOf(grant.until),
       })),
       domain: null,
       warnings: [

@@ -25,6 +25,13 @@ const UNLIMITED_96 = 2n ** 96n - 1n
 export const isUnlimited = ({ amount, item }: Grant): boolean =>
   amount === 'all' || (item === null && (amount >= MIN_UNLIMITED || amount === UNLIMITED_96))
 
+/** The last second that a date can hold. Source: ECMAScript, time values */
+const LAST_SECOND = 8_640_000_000_000n
+
+/** Returns an end as a number; null if there is none. A later end than a date can hold is none: Permit2 stores “never” as 2^48 − 1. */
+export const secondsOf = (until: bigint | null): number | null =>
+  until === null || until > LAST_SECOND ? null : Number(until)
+
 const UINT256 = 2n ** 256n - 1n
 const UINT160 = 2n ** 160n - 1n
 const UINT48 = 2n ** 48n - 1n
