@@ -652,9 +652,15 @@ test('an end that no date can hold is none, whatever message or call names it', 
   for (const until of [last + 1n, 2n ** 48n - 1n]) assert.deepEqual(untilOf(until), Array(3).fill(null))
 })
 
-test('an empty batch of allowances allows nothing', () => {
-  const source = typed(`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }, AT_PERMIT2) // prettier-ignore
-  assert.deepEqual([classOf(source).calls, classOf(source).needs], [[], 'token'])
+test('a batch that allows nothing is refused', () => {
+  const batches: [type: string, message: object][] = [
+    [`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }],
+    [`PermitBatchTransferFrom(${BATCH_FROM})${PERMITTED}`, { ...permitted, permitted: [] }],
+  ] // prettier-ignore
+  for (const [type, message] of batches) invalid(typed(type, message, AT_PERMIT2), '/message', type)
+  // An order may ask for something and offer nothing: a user decides.
+  const order = typed(`PermitBatchWitnessTransferFrom(${BATCH_FROM},bytes32 witness)${PERMITTED}`, { ...permitted, permitted: [], witness: WORD }, AT_PERMIT2) // prettier-ignore
+  assert.deepEqual([classOf(order).class, classOf(order).needs], ['order', 'approval'])
 })
 
 test('whatever is changed in a message, it is classified or refused with its place, and what is stored is the same message', () => {

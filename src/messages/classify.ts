@@ -113,6 +113,9 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     throw typedDataInvalid(['domain', 'chainId'], 'what moves money names its network')
   for (const { path, address } of reading.owners)
     if (!address.equals(facts.address)) throw typedDataInvalid(['message', ...path], 'it is not the account that signs')
+  // Without an effect it would pass every limit, and its page would have nothing to say.
+  if (reading.grants.length === 0 && NEEDS[reading.class] === 'token')
+    throw typedDataInvalid(['message'], 'it allows nothing')
   const own = ownProblem(typed, facts)
   const isLong = isLonger(reading, facts)
   const isOpen = reading.grants.some(isUnlimited) || isLong
