@@ -3,7 +3,7 @@ import { readClass, type MessageClass, type TypedReading } from './classes.ts'
 import type { EquivalentCall } from './equivalent-call.ts'
 import { isUnlimited, secondsOf, type Grant } from './grants.ts'
 import { typedDataInvalid } from './invalid.ts'
-import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
+import { hostsOf, looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
 import type { MessageFacts } from './message-facts.ts'
 import { textOf, type Message } from './message.ts'
 import type { TypedData } from './typed-data.ts'
@@ -19,8 +19,10 @@ export type Classified = {
   problem: string | null
   /** encodeType of the primary type; null for texts and bytes */
   type: string | null
-  /** host of a login */
+  /** host of a login, in lower case */
   domain: string | null
+  /** hosts that a login is for: its own, and that of its URI */
+  hosts: readonly string[]
   verifyingContract: Buffer | null
   /** whether it moves tokens, or may */
   moves: boolean
@@ -84,9 +86,10 @@ export function classify(message: Message, facts: MessageFacts): Classified {
   if (!looksLikeLogin(text)) return plain('text', [])
   const login = readLogin(text)
   if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
-  const classified = plain('login', [], login.domain)
+  const hosts = hostsOf(login)
   const wrong = problemOfLogin(login, facts)
-  if (wrong !== null) return never(wrong.isForeign ? plain('login', ['other-domain'], login.domain) : classified, wrong.problem) // prettier-ignore
+  const classified = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
+  if (wrong !== null) return never(classified, wrong.problem)
   // A resource can be a permission (ERC-5573). ERC-8019 signs none of them by itself.
   return login.resources.length === 0 ? classified : { ...classified, needs: 'approval' }
 }
@@ -96,11 +99,11 @@ const never = (classified: Classified, problem: string): Classified => ({ ...cla
 const plain = (
   name: 'login' | 'text' | 'opaque',
   warnings: Summary['warnings'],
-  domain: string | null = null,
+  hosts: readonly string[] = [],
 ): Classified => ({
-  ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
-  ...{ moves: MOVES.has(name), calls: [] },
-  summary: { sentence: name, moves: [], domain, warnings },
+  ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain: hosts[0] ?? null, hosts },
+  ...{ verifyingContract: null, moves: MOVES.has(name), calls: [] },
+  summary: { sentence: name, moves: [], domain: hosts[0] ?? null, warnings },
 })
 
 function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
@@ -125,6 +128,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     problem: own,
     type: typed.encodedType,
     domain: null,
+    hosts: [],
     verifyingContract,
     moves: isMoving,
     calls: reading.grants.map(({ call }) => call),

@@ -26,7 +26,7 @@ const DATE = String.raw`\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|
 /** Fields in their order, each on one line. The statement may have any visible character: applications speak many languages. */
 const LOGIN = new RegExp(
   [
-    String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>[^\s/?#@\\]+) wants you to sign in with your Ethereum account:\n`,
+    String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>(?:(?![/?#@\\])[!-~])+) wants you to sign in with your Ethereum account:\n`,
     String.raw`(?<address>0x[0-9a-fA-F]{40})\n\n(?:(?<statement>[^\n\r\p{Cf}\p{Zl}\p{Zp}]+)\n)?\n`,
     String.raw`URI: (?<uri>[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\[\]_a-z~]+)\nVersion: 1\n`,
     String.raw`Chain ID: (?<chainId>[1-9]\d{0,15})\nNonce: (?<nonce>[A-Za-z0-9]{8,})\nIssued At: (?<issuedAt>${DATE})`,
@@ -58,6 +58,12 @@ export function readLogin(text: string): LoginText | null {
     requestId: fields.requestId ?? null,
     resources: fields.resources?.split('\n- ').slice(1) ?? [],
   }
+}
+
+/** Returns the hosts that a login is for, each once and in lower case: its own, and that of its URI. */
+export function hostsOf({ domain, uri }: LoginText): string[] {
+  const hosts = [domain.toLowerCase(), ...(URL.canParse(uri) ? [new URL(uri).host] : [])]
+  return [...new Set(hosts.filter((host) => host !== ''))]
 }
 
 /**

@@ -10,7 +10,7 @@ export type Effect = CallEffect & {
   value: bigint
   /** the calldata; empty for a message without calls */
   data: Buffer
-  /** the host that a sign-in message is for, and the `encodeType` of typed data; empty for everything else */
+  /** the hosts that a sign-in message is for, and the `encodeType` of typed data; empty for everything else */
   domains: readonly string[]
   types: readonly string[]
   /** a contract that may move its tokens by what is judged, in an amount that is not counted; null if there is none */
@@ -52,14 +52,14 @@ const UNCOUNTED: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'o
  * write of its own.
  */
 export function effectsOfMessage(
-  message: Pick<Classified, 'class' | 'type' | 'domain' | 'verifyingContract' | 'calls'>,
+  message: Pick<Classified, 'class' | 'type' | 'hosts' | 'verifyingContract' | 'calls'>,
   { chainId, from }: { chainId: number; from: Buffer },
 ): Effect[] {
   const verifier = message.verifyingContract === null ? [] : [message.verifyingContract.toString('hex')]
   const own = OWN_CLASSES[message.class]
   const classes: CallClass[] = own === null ? ['MESSAGE'] : [own, 'MESSAGE']
   const named = {
-    domains: message.domain === null ? [] : [message.domain],
+    domains: message.hosts,
     types: message.type === null ? [] : [message.type],
   }
   if (message.calls.length === 0) {
