@@ -144,6 +144,8 @@ test('a login of another account or network, too old, too early or over is never
     ['a user name in the URI', login({ uri: 'https://someone@app.example/' })],
     ['another scheme than the URI', login({ scheme: 'http' })],
     ['a URI of no page', login({ uri: 'ftp://app.example/' })],
+    ['a page that is not encrypted', login({ uri: 'http://app.example/login' })],
+    ['the same with its scheme', login({ scheme: 'http', uri: 'http://app.example/login' })],
   ]
   for (const [what, changed] of never) {
     const { class: name, needs, problem } = classOf(changed)

@@ -60,6 +60,10 @@ export function readLogin(text: string): LoginText | null {
   }
 }
 
+/** Tells whether a page has a scheme that an origin can be registered with. */
+const isSecure = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'https:' || (protocol === 'http:' && LOOPBACK.has(hostname))
+
 /** Returns the hosts that a login is for, each once and in lower case: its own, and that of its URI. */
 export function hostsOf({ domain, uri }: LoginText): string[] {
   const hosts = [domain.toLowerCase(), ...(URL.canParse(uri) ? [new URL(uri).host] : [])]
@@ -83,7 +87,7 @@ export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForei
   const [at, issued] = [facts.at, Date.parse(login.issuedAt)]
   const problems: [isWrong: boolean, problem: string][] = [
     [uri.username !== '' || uri.password !== '', 'the URI has a user name'],
-    [uri.protocol !== 'https:' && uri.protocol !== 'http:', 'the URI is not of a web page'],
+    [!isSecure(uri), 'the URI is not https, nor http on loopback'],
     [login.scheme !== null && `${login.scheme.toLowerCase()}:` !== uri.protocol, 'scheme and URI differ'],
     [login.address !== checksummed(facts.address), 'the login is for another account, or its checksum is missing'],
     [login.chainId !== String(facts.chainId), 'the login is for another network'],

@@ -34,6 +34,14 @@ const MUTANTS: SourceMutant[] = [
   ['a login of any domain', 'login.ts', '!known.includes(login.domain.toLowerCase()) || ', '', 'login'],
   ['a login for any page', 'login.ts', '!known.includes(uri.host)', 'uri.host.length === 0', 'login'],
   ['a login for a page below', 'login.ts', '!known.includes(uri.host)', '!known.some((host) => uri.host.endsWith(host))', 'login'], // prettier-ignore
+  ['a login for a page that is not encrypted', 'login.ts', ' && LOOPBACK.has(hostname)', '', 'login'],
+  [
+    'a login judged by its first line alone',
+    'login.ts',
+    '...(URL.canParse(uri) ? [new URL(uri).host] : [])',
+    '',
+    'login',
+  ],
   ['a login of yesterday', 'login.ts', 'Math.abs(at - issued) <= MAX_AGE_MS', 'at - issued <= 86_400_000', 'login'],
   ['a login that is over', 'login.ts', '!(Date.parse(login.expiresAt) > at)', 'false', 'login'],
   ['a login that was never issued', 'login.ts', '!(Math.abs(at - issued) <= MAX_AGE_MS)', 'Math.abs(at - issued) > MAX_AGE_MS', 'login'], // prettier-ignore
