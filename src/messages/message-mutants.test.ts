@@ -7,6 +7,7 @@ const MUTANTS: SourceMutant[] = [
   ['a field beside the message is shown', 'typed-data.ts', 'if (!FIELDS.includes(name)) throw', 'if (FIELDS.length < 0) throw', 'typed-data'], // prettier-ignore
   ['the second of two names counts', '../unique-json.ts', 'if (known!.has(name)) return', 'if (known!.size < 0) return', 'typed-data'], // prettier-ignore
   ['a type that nothing uses is declared', 'struct-types.ts', 'if (!needed.includes(name))', 'if (needed.length < 0)', 'typed-data'], // prettier-ignore
+  ['a struct has a name that others read as a number', 'struct-types.ts', '|^(?:u?int|bytes)|', '|^(?:u?int|bytes)\\d*$|', 'typed-data'], // prettier-ignore
   ['names that objects inherit are names', 'struct-types.ts', '!INHERITED.has(text)', 'text.length > 0', 'typed-data'],
   ['a number beyond 2^53 is rounded', 'struct-values.ts', '!Number.isSafeInteger(value)', '!Number.isInteger(value)', 'typed-data'], // prettier-ignore
   ['an integer wraps around', 'struct-values.ts', 'number < min || number >= end', 'number < min', 'typed-data'],
