@@ -184,8 +184,8 @@ const EXAMPLES: Example[] = [
   },
   {
     what: 'EIP-2612 by the smallest unlimited amount',
-    typed: typed(PERMIT, permit({ value: (2n ** 128n).toString() })),
-    ...{ class: 'allowance', needs: 'approval', calls: [call(USDC, 'approve', [BOB, 2n ** 128n])] },
+    typed: typed(PERMIT, permit({ value: (2n ** 127n - 1n).toString() })),
+    ...{ class: 'allowance', needs: 'approval', calls: [call(USDC, 'approve', [BOB, 2n ** 127n - 1n])] },
     warnings: ['unlimited'],
   },
   {
@@ -196,8 +196,8 @@ const EXAMPLES: Example[] = [
   },
   {
     what: 'EIP-2612 by the largest amount that has an end',
-    typed: typed(PERMIT, permit({ value: (2n ** 128n - 1n).toString() })),
-    ...{ class: 'allowance', needs: 'token', calls: [call(USDC, 'approve', [BOB, 2n ** 128n - 1n])] },
+    typed: typed(PERMIT, permit({ value: (2n ** 127n - 2n).toString() })),
+    ...{ class: 'allowance', needs: 'token', calls: [call(USDC, 'approve', [BOB, 2n ** 127n - 2n])] },
   },
   {
     what: 'EIP-2612 that revokes',

@@ -1,4 +1,5 @@
 import { callOf, PERMIT2, type EquivalentCall } from './equivalent-call.ts'
+import { isUnlimitedAmount } from './unlimited.ts'
 
 /** One thing that a signature pays or allows, with the call that has the same effect. */
 export type Grant = {
@@ -15,15 +16,8 @@ export type Grant = {
   call: EquivalentCall
 }
 
-/**
- * The smallest allowance that counts as unlimited, and the one value below it that does, as for transactions
- * (`signer/policy/calldata.ts`).
- */
-const MIN_UNLIMITED = 2n ** 128n
-const UNLIMITED_96 = 2n ** 96n - 1n
-
 export const isUnlimited = ({ amount, item }: Grant): boolean =>
-  amount === 'all' || (item === null && (amount >= MIN_UNLIMITED || amount === UNLIMITED_96))
+  amount === 'all' || (item === null && isUnlimitedAmount(amount))
 
 /** The last second that a date can hold. Source: ECMAScript, time values */
 const LAST_SECOND = 8_640_000_000_000n

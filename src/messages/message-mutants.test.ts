@@ -23,7 +23,7 @@ const MUTANTS: SourceMutant[] = [
   ['an operation of the account is a message', 'classify.ts', 'domain.verifyingContract?.equals(address) === true || ', '', 'classify'], // prettier-ignore
   ['the operation of another name is a message', 'classify.ts', ' || encodedType === OPERATION', '', 'classify'],
   ['the nested form of a permit is a message', 'classify.ts', `primaryType === 'TypedDataSign'`, `primaryType === ''`, 'classify'], // prettier-ignore
-  ['an unlimited allowance needs nobody', 'grants.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount > 2n ** 256n', 'classify'], // prettier-ignore
+  ['an unlimited allowance needs nobody', 'unlimited.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount > 2n ** 256n', 'classify'], // prettier-ignore
   ['an allowance of years needs nobody', 'classify.ts', 'end === null || end > last', 'end === null', 'classify'],
   ['an allowance without an end needs nobody', 'classify.ts', 'end === null || end > last', 'end !== null && end > last', 'classify'], // prettier-ignore
   ['any contract is Permit2', 'classes.ts', 'contract?.equals(PERMIT2) !== true', 'contract === null', 'classify'],
