@@ -199,7 +199,7 @@ const ROWS: readonly TypedRow[] = [
       if (!bytes(message, 'spender').equals(X402_EXACT)) return null
       const permitted = struct(message, 'permitted')
       const to = bytes(struct(message, 'witness'), 'to')
-      return { grants: [pays(bytes(permitted, 'token'), to, number(permitted, 'amount'))] }
+      return { grants: [pays(bytes(permitted, 'token'), to, number(permitted, 'amount'), number(message, 'deadline'))] }
     },
   },
   {
@@ -352,8 +352,7 @@ function rowOf(name: 'vote' | 'power', type: string | RegExp, own?: string): Typ
 function authorization(message: StructValue, token: Buffer): RowReading {
   return {
     owners: owner(message, 'from'),
-    grants: [pays(token, bytes(message, 'to'), number(message, 'value'))],
-    usableUntil: number(message, 'validBefore'),
+    grants: [pays(token, bytes(message, 'to'), number(message, 'value'), number(message, 'validBefore'))],
   }
 }
 

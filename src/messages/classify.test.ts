@@ -143,7 +143,24 @@ const EXAMPLES: Example[] = [
     what: 'EIP-3009 transfer, as x402 pays with USDC',
     typed: typed(`TransferWithAuthorization${AUTHORIZED}`, authorized, { name: 'USD Coin', version: '2' }),
     ...{ class: 'payment', needs: 'token', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
-    moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: null }],
+    moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: SOON }],
+  },
+  {
+    what: 'EIP-3009 transfer for a day',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: DAY }),
+    ...{ class: 'payment', needs: 'token', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+  },
+  {
+    what: 'EIP-3009 transfer for a second longer: a cheque',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: DAY + 1 }),
+    ...{ class: 'payment', needs: 'approval', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+    ...{ warnings: ['long'], moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: DAY + 1 }] }, // prettier-ignore
+  },
+  {
+    what: 'EIP-3009 transfer without an end',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: maxUint256.toString() }),
+    ...{ class: 'payment', needs: 'approval', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+    ...{ warnings: ['long'], moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: null }] }, // prettier-ignore
   },
   {
     what: 'EIP-3009 receive',
@@ -298,6 +315,12 @@ const EXAMPLES: Example[] = [
     what: 'x402 by Permit2',
     typed: typed(X402, { ...permitted, spender: X402_PROXY, witness: { to: BOB, validAfter: 0 } }, AT_PERMIT2),
     ...{ class: 'payment', needs: 'token', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 1_000n])] },
+    moves: [{ kind: 'pays', token: USDC, amount: '1000', item: null, to: BOB, until: SOON }],
+  },
+  {
+    what: 'x402 by Permit2 for more than a day',
+    typed: typed(X402, { ...permitted, deadline: DAY + 1, spender: X402_PROXY, witness: { to: BOB, validAfter: 0 } }, AT_PERMIT2), // prettier-ignore
+    ...{ class: 'payment', needs: 'approval', calls: [call(USDC, 'transfer', [BOB, 1_000n])], warnings: ['long'] },
   },
   {
     what: 'the witness of x402 for a spender that need not heed it',

@@ -72,7 +72,7 @@ const NEEDS: Readonly<Record<MessageClass, 'token' | 'approval' | 'rule'>> = {
   opaque: 'rule',
 }
 const MOVES: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'order', 'power', 'opaque'])
-/** An allowance that a signature alone may grant ends after this many seconds. */
+/** What a token alone may sign can be used for this many seconds. */
 const MAX_SECONDS = 86_400
 
 /**
@@ -121,10 +121,10 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     throw typedDataInvalid(['message'], 'it allows nothing')
   const own = ownProblem(typed, facts)
   const isLong = isLonger(reading, facts)
-  const isOpen = reading.grants.some(isUnlimited) || isLong
+  const isOpen = isLong || (reading.class === 'allowance' && reading.grants.some(isUnlimited))
   return {
     class: reading.class,
-    needs: own !== null ? 'never' : reading.class === 'allowance' && isOpen ? 'approval' : NEEDS[reading.class],
+    needs: own !== null ? 'never' : isOpen ? 'approval' : NEEDS[reading.class],
     problem: own,
     type: typed.encodedType,
     domain: null,
@@ -181,9 +181,9 @@ const isRevocation = ({ grants }: TypedReading): boolean =>
 const isForOthers = ({ buyers }: TypedReading, { address }: MessageFacts): boolean =>
   buyers.some((ofOrder) => !ofOrder.some((buyer) => buyer.equals(address)))
 
-/** Tells whether what is allowed can be taken, or the signature used, for more than a day. */
+/** Tells whether a payment or an allowance can be taken, or its signature used, for more than a day. */
 function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
-  if (reading.class !== 'allowance' || isRevocation(reading)) return false
+  if (NEEDS[reading.class] !== 'token' || isRevocation(reading)) return false
   const last = BigInt(Math.floor(at / 1_000) + MAX_SECONDS)
   return reading.grants.some(({ until }) => {
     const end = until ?? reading.usableUntil

@@ -32,8 +32,8 @@ const UINT48 = 2n ** 48n - 1n
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
 /** Pays an amount of a token. */
-export const pays = (token: Buffer, to: Buffer, amount: bigint): Grant => ({
-  ...{ kind: 'pays', token, amount, item: null, to, until: null },
+export const pays = (token: Buffer, to: Buffer, amount: bigint, until: bigint | null = null): Grant => ({
+  ...{ kind: 'pays', token, amount, item: null, to, until },
   call: callOf(token, 'transfer(address,uint256)', [to, amount]),
 })
 
