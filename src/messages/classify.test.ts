@@ -488,6 +488,7 @@ suite('the table of classes', () => {
       assert.equal(found.moves, MOVING.has(example.class))
       assert.deepEqual(callsOf(found), example.calls ?? [])
       assert.deepEqual(found.summary.warnings, example.warnings ?? [])
+      assert.equal(found.extra, example.warnings?.includes('long') === true ? 'long' : null)
       if (example.sentence !== undefined) assert.equal(found.summary.sentence, example.sentence)
       if (example.moves !== undefined) assert.deepEqual(found.summary.moves, example.moves)
       assert.equal(found.summary.moves.length, found.calls.length)

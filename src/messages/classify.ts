@@ -23,6 +23,11 @@ export type Classified = {
   domain: string | null
   /** hosts that a login is for: its own, and that of its URI */
   hosts: readonly string[]
+  /**
+   * what it does beyond its class, so that it needs a user's approval: a login that grants resources, a payment or an allowance that
+   * can be used for more than a day
+   */
+  extra: 'resources' | 'long' | null
   verifyingContract: Buffer | null
   /** whether it moves tokens, or may */
   moves: boolean
@@ -88,10 +93,10 @@ export function classify(message: Message, facts: MessageFacts): Classified {
   if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
   const hosts = hostsOf(login)
   const wrong = problemOfLogin(login, facts)
-  const classified = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
-  if (wrong !== null) return never(classified, wrong.problem)
+  const found = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
   // A resource can be a permission (ERC-5573). ERC-8019 signs none of them by itself.
-  return login.resources.length === 0 ? classified : { ...classified, needs: 'approval' }
+  const classified: Classified = login.resources.length === 0 ? found : { ...found, needs: 'approval', extra: 'resources' } // prettier-ignore
+  return wrong === null ? classified : never(classified, wrong.problem)
 }
 
 const never = (classified: Classified, problem: string): Classified => ({ ...classified, needs: 'never', problem })
@@ -102,6 +107,7 @@ const plain = (
   hosts: readonly string[] = [],
 ): Classified => ({
   ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain: hosts[0] ?? null, hosts },
+  extra: null,
   ...{ verifyingContract: null, moves: MOVES.has(name), calls: [] },
   summary: { sentence: name, moves: [], domain: hosts[0] ?? null, warnings },
 })
@@ -129,6 +135,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     type: typed.encodedType,
     domain: null,
     hosts: [],
+    extra: isLong ? 'long' : null,
     verifyingContract,
     moves: isMoving,
     calls: reading.grants.map(({ call }) => call),

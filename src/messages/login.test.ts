@@ -103,7 +103,8 @@ test('a login is parsed as viem parses it', () => {
 
 test('a login with resources needs a user: a resource can be a permission', () => {
   const found = classOf(login({ resources: ['urn:recap:eyJhdHQiOnt9fQ'] }))
-  assert.deepEqual([found.class, found.needs, found.problem], ['login', 'approval', null])
+  assert.deepEqual([found.class, found.needs, found.extra, found.problem], ['login', 'approval', 'resources', null])
+  assert.equal(classOf(login()).extra, null)
 })
 
 test('a login for another domain is phishing, and never signed', () => {

@@ -49,7 +49,7 @@ const MUTANTS: SourceMutant[] = [
   ['a login of another account', 'login.ts', 'login.address !== checksummed(facts.address)', 'login.address.length === 0', 'login'], // prettier-ignore
   ['a broken login is a text', 'classify.ts', 'if (!looksLikeLogin(text))', 'if (readLogin(text) === null)', 'login'],
   ['hidden characters hide a login', 'login.ts', `.replaceAll(/\\p{Cf}/gu, '')`, '', 'login'],
-  ['a resource is granted unseen', 'classify.ts', 'login.resources.length === 0 ? classified', 'login.resources.length >= 0 ? classified', 'login'], // prettier-ignore
+  ['a resource is granted unseen', 'classify.ts', 'login.resources.length === 0 ? found', 'login.resources.length >= 0 ? found', 'login'], // prettier-ignore
   ['a digest is a text', 'message.ts', ' || isDigestText(text)', '', 'text'],
   ['32 bytes that read as text are one', 'message.ts', ' || isHash ||', ' ||', 'text'],
   ['control characters are a text', 'text.ts', '!/[^\\P{Cc}\\n\\r\\t]/u.test(text)', 'true', 'text'],

@@ -3,7 +3,7 @@ import { readHead, readSignature, type FunctionShape, type HeadValue } from './s
 
 /**
  * The classes of what is judged, as rules name them. A call can have several: an unlimited approval is also an approval. A message
- * has MESSAGE, those of the calls with the same effect, and for some kinds of messages one of its own (`effect.ts`).
+ * has MESSAGE, those of the calls with the same effect, and for some kinds of messages others of its own (`effect.ts`).
  */
 export const CALL_CLASSES = [
   'NATIVE',
@@ -16,6 +16,8 @@ export const CALL_CLASSES = [
   'UNREADABLE_CALL',
   'MESSAGE',
   'LOGIN',
+  'LOGIN_RESOURCES',
+  'LONG_LIVED',
   'TEXT',
   'ORDER',
   'VOTE',

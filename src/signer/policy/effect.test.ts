@@ -27,9 +27,12 @@ test('a message has the effect of its calls: classes, tokens, recipients, and bo
   )
   assert.deepEqual(seen, {
     login: [['LOGIN MESSAGE', null, [], []]],
+    grantingLogin: [['LOGIN LOGIN_RESOURCES MESSAGE', null, [], []]],
     text: [['TEXT MESSAGE', null, [], []]],
     payment: [['TRANSFER MESSAGE', 7n, [spender], [token]]],
+    cheque: [['TRANSFER LONG_LIVED MESSAGE', 7n, [spender], [token]]],
     allowance: [['APPROVE MESSAGE', 10n, [spender], [token]]],
+    longAllowance: [['APPROVE LONG_LIVED MESSAGE', 10n, [spender], [token]]],
     unlimited: [['APPROVE APPROVE_UNLIMITED MESSAGE', 2n ** 256n - 1n, [spender], [token]]],
     order: [['APPROVE ORDER MESSAGE', 9n, [spender], [token, spender]]],
     vote: [['VOTE MESSAGE', null, [token], [token]]],

@@ -34,6 +34,7 @@ const MUTANTS: SourceMutant[] = [
   ['a rule that allows everything lifts every need', 'policy/evaluate.ts', 'match.class !== null || match.types !== null', 'true', 'verbs/messages', 'names nothing'], // prettier-ignore
   ['one call that is named names the others', 'policy/evaluate-calls.ts', 'isNamed &&= answer.isNamed', 'isNamed ||= answer.isNamed', 'policy/effect'], // prettier-ignore
   ['a message is no MESSAGE', 'policy/effect.ts', "classes: [...effect.classes, ...classes]", 'classes: effect.classes', 'verbs/messages', 'a deny is never lifted'], // prettier-ignore
+  ['what a sign-in grants is not named', 'policy/effect.ts', '[own, extra, ', '[own, ', 'verbs/messages', 'lists the classes'], // prettier-ignore
   ['an order is not named', 'policy/effect.ts', "order: 'ORDER'", 'order: null', 'verbs/messages', 'lists the classes'], // prettier-ignore
   ['the verifying contract is not looked at', 'policy/effect.ts', '...effect.to, ...verifier', '...effect.to', 'policy/effect'], // prettier-ignore
   ['what is unknown at a token moves nothing', 'policy/effect.ts', '(verifier[0] ?? null)', 'null', 'verbs/messages', 'one meter'], // prettier-ignore
