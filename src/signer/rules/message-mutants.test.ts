@@ -23,7 +23,7 @@ const MUTANTS: SourceMutant[] = [
   ['an approval of next year', 'rules/approval.ts', ' || exp - at / 1_000 > MAX_LIFE_SECONDS + CLOCK_TOLERANCE_SECONDS', '', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['any token of the authorization server is an approval', 'rules/approval.ts', 'typ: APPROVAL_TOKEN_TYPE,', "typ: 'at+jwt',", 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['an approval is for any audience', 'rules/approval.ts', ', audience: EXPORT_AUDIENCE', '', 'rules/approval', 'an approval is of one'], // prettier-ignore
-  ['a demand that is not met is forgotten', 'rules/approval.ts', 'return { requires, besides: {} }', 'return { requires: null, besides: {} }', 'rules/approval', 'an approval is of one'], // prettier-ignore
+  ['a demand that is not met is forgotten', 'rules/approval.ts', 'return { requires, besides: { requires } }', 'return { requires: null, besides: { requires } }', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['a signature needs no approval that is demanded', 'verbs/pipeline.ts', 'if (draft.requires !== null) throw', "if (draft.requires === '') throw", 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['the record names no approval', 'verbs/pipeline.ts', 'authority.evidence(record.rule, besides)', 'authority.evidence(record.rule, { class: besides?.class, domain: besides?.domain })', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['an operation needs no approval', 'verbs/sign-operation.ts', 'settleApproval(verdict.requires, wanted', 'settleApproval(null, wanted', 'rules/approval', 'the same calls need'], // prettier-ignore

@@ -126,7 +126,8 @@ test('without a policy the class alone decides: what a token signs, what needs a
     assert.deepEqual([kind, nonce, Buffer.from(effect!).equals(Buffer.from(hash!))], ['message', null, true])
     assert.ok(Buffer.from(raw!).length > 66)
     const said = JSON.parse(String(evidence)) as Record<string, string>
-    assert.deepEqual(Object.keys(said).slice(0, 6), ['token_sha256', 'jti', 'client_id', 'rule', 'class', 'domain'])
+    assert.deepEqual(Object.keys(said).slice(0, 7), ['token_sha256', 'jti', 'client_id', 'rule', 'class', 'domain', 'requires']) // prettier-ignore
+    assert.equal(said.requires, said.rule === 'message-approval' ? said.rule : null)
     assert.equal(said.domain, said.class === 'login' ? LOGIN_HOST : null)
     assert.equal(said.approval_jti !== undefined, said.rule === 'message-approval')
   }
