@@ -107,8 +107,7 @@ const plain = (
   hosts: readonly string[] = [],
 ): Classified => ({
   ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain: hosts[0] ?? null, hosts },
-  extra: null,
-  ...{ verifyingContract: null, moves: MOVES.has(name), calls: [] },
+  ...{ extra: null, verifyingContract: null, moves: MOVES.has(name), calls: [] },
   summary: { sentence: name, moves: [], domain: hosts[0] ?? null, warnings },
 })
 

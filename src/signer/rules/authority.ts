@@ -31,11 +31,7 @@ export type Authority = {
  * Evidence besides the token: the class of a message, the host of a sign-in, the rule that demanded an approval, and the approval
  * that was shown.
  */
-export type EvidenceBesides = Partial<MessageEvidence> & {
-  requires?: string | null
-  approval_sha256?: string
-  approval_jti?: string
-}
+export type EvidenceBesides = Partial<MessageEvidence> & { approval_sha256?: string; approval_jti?: string }
 
 export type TransactionAuthority = Authority & {
   /** true: a token or grant was shown for this transaction, or for every operation in it, so it may be the first of its nonce */
