@@ -7,7 +7,7 @@ import {
   type RuleMatch,
 } from './document.ts'
 import { MESSAGE_CLASSES } from './effect.ts'
-import { isKnown, PERMIT2_APPROVE } from './calldata.ts'
+import { isKnown, PERMIT2_APPROVE, type CallClass } from './calldata.ts'
 
 /** Describes a policy in words: a line for its freezes, if any, then a line per rule. */
 export function describePolicy(policy: PolicyDocument): string[] {
@@ -139,10 +139,19 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
   return doubts
 }
 
+/** Classes that a message has only beside one of others. */
+const BESIDE: readonly (readonly [CallClass, readonly CallClass[]])[] = [
+  ['LOGIN_RESOURCES', ['LOGIN']],
+  ['LONG_LIVED', ['TRANSFER', 'APPROVE']],
+]
+
 function* doubtsOfMessages({ effect, match }: PolicyRule): Generator<string> {
   const own = [...(match.class ?? [])].filter((one) => MESSAGE_CLASSES.has(one))
   if (effect === 'allow' && own.length > 0 && !own.includes('MESSAGE'))
     yield `${own.join(' and ')} can never match: class does not list MESSAGE, which every message is`
+  for (const [one, others] of BESIDE)
+    if (effect === 'allow' && match.class?.has(one) === true && !others.some((other) => match.class!.has(other)))
+      yield `${one} can never match: class does not list ${others.join(' or ')}`
   if (match.domains !== null && match.types !== null) yield 'can never match: a sign-in has no type'
   if (match.domains !== null && match.class?.has('LOGIN') === false)
     yield 'domains can never match: class does not list LOGIN'

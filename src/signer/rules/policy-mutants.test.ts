@@ -20,7 +20,7 @@ const MUTANTS: SourceMutant[] = [
   ['a clock that is set back frees', 'policy/window.ts', 'const bucket = Math.max(current, window.newest)', 'const bucket = current', 'policy/window'], // prettier-ignore
   ['missing words are zeros', 'policy/signature.ts', 'data.length < start + WORD ? null', 'data.length < start ? null', 'policy/calldata'], // prettier-ignore
   ['bits above an address are cut off', 'policy/signature.ts', `return word >> 160n === 0n`, `return word >= 0n`, 'policy/calldata'], // prettier-ignore
-  ['an approval without end is an approval', 'policy/calldata.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount === ALL_TOKENS', 'policy/calldata'], // prettier-ignore
+  ['an approval without end is an approval', '../messages/unlimited.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount > 2n ** 256n', 'policy/calldata'], // prettier-ignore
   ['an operator sends tokens of somebody else only', 'policy/calldata.ts', `digits(account) === from.toString('hex')`, 'false', 'policy/calldata'], // prettier-ignore
   ['a manager of all tokens revokes', 'policy/calldata.ts', 'isOn === 0n ? revoke(manager!) : approveAll(call, manager!)', 'revoke(manager!)', 'policy/calldata'], // prettier-ignore
   ['one key counts as often as it signed', 'policy/jws.ts', 'signers: [...signers]', 'signers: signatures.map(() => "")', 'policy/accept'], // prettier-ignore
