@@ -131,7 +131,7 @@ const SummarySchema = Type.Unsafe<Summary>(
       warnings: Type.Array(
         Type.String({
           description:
-            '`unlimited`: no maximum amount. `long`: lasts longer than a day. `unknown`: the effect is unknown. `power`: others can act for the account. `no-chain`: no network is named. `recipient`: another address receives the proceeds of the order. Values may be added',
+            '`unlimited`: no maximum amount. `long`: can be used for more than a day. `unknown`: the effect is unknown. `power`: others can act for the account. `no-chain`: no network is named. `recipient`: another address receives the proceeds of the order. Values may be added',
         }),
       ),
     },
@@ -250,7 +250,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, and permits that are unlimited or last longer than a day need the user’s approval.',
+    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, unlimited permits, and payments and permits that can be used for more than a day need the user’s approval.',
   body: TypedDataRequest,
 }
 
