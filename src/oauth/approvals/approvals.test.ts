@@ -18,6 +18,10 @@ import { nothing } from '../oauth.ts'
 
 const texts = en.approvals
 const CHAIN = 31_337
+const PERMIT2 = '0x000000000022d473030f116ddee9f6b43ac78ba3'
+/** A call of Permit2: it allows ROUTER to take of a token until a time. */
+const permit2Approval = (until: bigint): string =>
+  `0x87517c45${[ROUTER, ROUTER, 1n, until].map((one) => BigInt(one).toString(16).padStart(64, '0')).join('')}`
 
 let world: Rehearsal
 before(async () => {
@@ -263,6 +267,46 @@ test('what cannot be read, or is for a deleted or suspended application, is only
   const shown = await browser.go(pathOf(orphan))
   assert.match(textOf(shown.text), new RegExp(texts.unknownApplication))
   assert.ok(!shown.text.includes(`${pathOf(orphan)}/approve"`))
+})
+
+test('whatever a row contains, its page, the inbox and the account page respond, and the user can deny it', async () => {
+  const { allowance, coins } = requestsOf('nat')
+  assert.ok('message' in allowance! && 'calls' in coins!)
+  const [typed, [call]] = [allowance.message.content, coins.calls]
+  const { types, ...rest } = JSON.parse(typed)
+  const details = [{ name: 'details', type: 'PermitDetails[]' }]
+  const batch = { ...rest, types: { ...types, PermitBatch: [...details, ...types.PermitSingle.slice(1)] }, primaryType: 'PermitBatch' } // prettier-ignore
+  delete batch.types.PermitSingle
+  const message = (content: unknown, kind = 'typedData') => ({ message: { kind, content } })
+  const withDetails = (of: { message: object }, one: unknown) => message(JSON.stringify({ ...of, message: { ...of.message, details: one } })) // prettier-ignore
+  const ending = (expiration: bigint) => ({ ...rest.message.details, expiration: String(expiration) })
+  const forever = withDetails({ ...rest, types }, ending(2n ** 48n - 1n))
+  const rows: unknown[] = [
+    forever,
+    withDetails({ ...rest, types }, ending(8_640_000_000_001n)),
+    withDetails(batch, []),
+    withDetails(batch, [ending(1n), ending(2n ** 48n - 1n)]),
+    { calls: [{ ...call!, to: PERMIT2, data: permit2Approval(2n ** 48n - 1n) }] },
+    ...['null', '[]', '{}', '7', '{', ''].map((text) => message(text)),
+    ...[null, 7, {}].map((content) => message(content)),
+    ...['text', 'bytes', 'nothing', '__proto__'].map((kind) => message(7, kind)),
+    ...[null, 7, 'x', [null], [{}], [], [{ ...call!, value: 'x' }], [{ ...call!, value: -1 }], [{ ...call!, to: '0x' }], [{ ...call!, data: null }]].map((calls) => ({ calls })), // prettier-ignore
+    ...[null, 7, 'x', [], {}, { message: null }, { message: {}, calls: [] }],
+  ]
+  const browser = openBrowser(world.origin)
+  await browser.signIn('/account', 'nat')
+  for (const row of rows) {
+    const id = await ask('nat', row as ApprovalContent)
+    const shown = JSON.stringify(row)
+    const page = await browser.go(pathOf(id))
+    assert.equal(page.status, 200, shown)
+    if (row === forever) assert.match(textOf(page.text), /with no end date/)
+    for (const path of ['/account/approvals', '/account'])
+      assert.equal((await browser.go(path)).status, 200, `${path} ${shown}`)
+    assert.equal((await browser.submit(page, '/deny')).status, 200, shown)
+    assert.deepEqual(await stateOf(id), ['denied', true], shown)
+  }
+  assert.equal((await browser.go('/account/approvals')).status, 200)
 })
 
 test('a frozen account approves nothing and denies', async () => {

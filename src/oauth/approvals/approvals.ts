@@ -87,24 +87,24 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { described, asker, isApprovable } = await readAsked(words, approval, visitor.user)
     const csrf = door.csrfOf(visitor)
     const notice = await door.noticeFor(visitor, words)
-    if (described === null) {
-      const body = `${notice}${unreadableBody(words, { approval, asker, csrf })}`
-      return sendPage(reply, 200, { words, title: words.approvals.title, hasScript: app.authOrigin, body })
-    }
-    const body = `${notice}${approvalBody(words, {
-      ...{ approval, asker, described, csrf, address: checksumAddress(visitor.user.address) },
-      names: await readNames(app, slices, visitor.user, approval.chainId, [described]),
-      network: chainName(app, words, approval.chainId),
-      mark: shownMark(approval, described),
-      isFresh: door.isFresh(visitor),
-      canApprove: isApprovable,
-    })}`
+    const names = await readNames(app, slices, visitor.user, approval.chainId, described === null ? [] : [described])
+    const readable = orUnreadable(approval, () =>
+      described === null
+        ? null
+        : approvalBody(words, {
+            ...{ approval, asker, described, names, csrf, address: checksumAddress(visitor.user.address) },
+            network: chainName(app, words, approval.chainId),
+            mark: shownMark(approval, described),
+            isFresh: door.isFresh(visitor),
+            canApprove: isApprovable,
+          }),
+    )
     return sendPage(reply, 200, {
       words,
       title: words.approvals.title,
       hasScript: app.authOrigin,
-      script: SCRIPT,
-      body,
+      ...(readable === null ? {} : { script: SCRIPT }),
+      body: `${notice}${readable ?? unreadableBody(words, { approval, asker, csrf })}`,
     })
   })
 
@@ -172,20 +172,30 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   /** Reads who asks and for what; `described`: null if nobody can approve it for this account and network. */
   async function readAsked(
     words: Texts,
-    { chainId, clientId, content }: ApprovalQuestion,
+    approval: ApprovalQuestion,
     { address }: ProvenUser,
   ): Promise<DescribedRequest> {
+    const { chainId, clientId, content } = approval
     const application = await findClient(app, clientId)
     const asker = askerOf(words, application)
     const facts = { address: fromHex(address), chainId, at: app.clock.wall(), domains: asker.hosts }
     const isOfNetwork = application?.clientId === OWN_CLIENT || application?.chainId === chainId
     const isServed = application !== null && !application.isSuspended && isOfNetwork
+    const described = orUnreadable(approval, () => describe(content, facts))
+    return { asker, described, isApprovable: isServed && described?.isApprovable === true }
+  }
+
+  /**
+   * Returns null for a request whose content cannot be shown. Whatever a row contains, its page and the inbox respond, and the user
+   * can deny it. A fault that is not the message's own is ours, or a row that this service did not write.
+   */
+  function orUnreadable<T>({ id }: ApprovalQuestion, work: () => T): T | null {
     try {
-      const described = describe(content, facts)
-      return { asker, described, isApprovable: isServed && described.isApprovable }
+      return work()
     } catch (error) {
-      if (!(error instanceof MessageInvalid)) throw error
-      return { asker, described: null, isApprovable: false }
+      // The error can quote the content, which is the user's.
+      if (!(error instanceof MessageInvalid)) app.telemetry.log.warn('approval_unreadable', { id })
+      return null
     }
   }
 
@@ -211,7 +221,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return asked.map(({ approval, asker, described }) => ({
       approval,
       asker,
-      sentence: described === null ? null : sentenceOf(words, namesAt.get(approval.chainId)!, described),
+      sentence: described && orUnreadable(approval, () => sentenceOf(words, namesAt.get(approval.chainId)!, described)),
       network: chainName(app, words, approval.chainId),
     }))
   }

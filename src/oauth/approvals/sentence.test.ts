@@ -77,6 +77,22 @@ test('a login names the site, and one for a site of another application cannot b
   assert.deepEqual([login('evil.example').warnings, login('evil.example').isApprovable], [['other-domain'], false])
 })
 
+test('the headline has the end of the last permission, and none if one has none or no date can say it', () => {
+  const { moves, ...rest } = describe(requests.allowance!, facts)
+  const ending = (...ends: (number | null)[]): string =>
+    said({ ...rest, moves: ends.map((until) => ({ ...moves[0]!, until })) })
+  for (const ends of [[NOW, NOW + 86_400], [NOW + 86_400, NOW]]) assert.match(ending(...ends), /until 29 May 2026, 20:26 UTC$/) // prettier-ignore
+  for (const never of [null, 8_640_000_000_001, 2 ** 48 - 1, Number.MAX_SAFE_INTEGER])
+    for (const ends of [[never], [NOW, never], [never, NOW]]) assert.match(ending(...ends), /, with no end date$/)
+  assert.match(ending(8_640_000_000_000), /until 13 Sept 275760, 00:00 UTC$/)
+})
+
+test('a request that moves nothing, although its kind does, is not understood', () => {
+  const described = { ...describe(requests.allowance!, facts), moves: [] }
+  for (const sentence of ['pay', 'allow', 'allow-all'] as const)
+    assert.equal(said({ ...described, sentence }), 'Sign data that this service does not understand')
+})
+
 test('a network that does not respond leaves whole amounts of smallest units and addresses', () => {
   assert.equal(
     said(describe(requests.payment!, facts), nothing),

@@ -27,17 +27,27 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     case 'order':
       return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
     case 'pay':
-      return sentences[move!.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(names, move!.to))
+      if (move === undefined) return sentences.other
+      return sentences[move.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(names, move.to))
     case 'revoke':
       if (move === undefined) return sentences.cancel
       return sentences.revoke(whoText(names, move.to), tokenText(words, names, move.token))
-    default:
+    default: {
+      if (move === undefined) return sentences.other
+      const end = endOf(moves)
       return sentences.allow(
-        whoText(names, move!.to),
+        whoText(names, move.to),
         listText(words, names, moves),
-        move!.until === null ? null : timeText(words, new Date(move!.until * 1_000)),
+        end === null ? null : timeText(words, end),
       )
+    }
   }
+}
+
+/** Returns when the last of several permissions ends; null if one of them has no end, or ends later than any date. */
+export function endOf(moves: readonly Move[]): Date | null {
+  const end = new Date(Math.max(...moves.map(({ until }) => (until ?? Number.NaN) * 1_000)))
+  return Number.isNaN(end.getTime()) ? null : end
 }
 
 /** Returns several amounts as the language lists them. */
