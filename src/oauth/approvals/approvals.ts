@@ -11,7 +11,6 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../../app.ts'
 import { decide, listApprovals, readApproval, type ApprovalQuestion } from '../../approvals/decide.ts'
 import type { Application } from '../../applications/application.ts'
-import { redirectOrigin } from '../../applications/redirects.ts'
 import { fromHex } from '../../hex.ts'
 import { checksumAddress } from '../../abi/address.ts'
 import { asset } from '../../http/asset.ts'
@@ -26,7 +25,7 @@ import type { AccountSlices } from '../account/slices.ts'
 import { APPROVAL_ID, findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
-import { domainsOf } from '../scopes.ts'
+import { domainsOf, webOriginsOf } from '../scopes.ts'
 import { provenVisitor, type Visitor } from '../sessions.ts'
 import { approvalToken } from './approval-token.ts'
 import {
@@ -267,9 +266,8 @@ type DescribedRequest = { asker: Asker; described: Described | null; isApprovabl
 
 function askerOf({ approvals }: Texts, application: Application | null): Asker {
   if (application === null) return { name: approvals.unknownApplication, logoUri: null, hosts: [], origins: [] }
-  const { name, logoUri, redirectUris, allowedOrigins } = application
-  const origins = [...allowedOrigins, ...redirectUris.map(redirectOrigin)].filter((one) => /^https?:/.test(one))
-  return { name, logoUri, hosts: domainsOf(application), origins: [...new Set(origins)] }
+  const { name, logoUri } = application
+  return { name, logoUri, hosts: domainsOf(application), origins: webOriginsOf(application) }
 }
 
 const SCRIPT = asset(
