@@ -331,7 +331,7 @@ test('the inbox lists what waits and what was decided, newest first, and the acc
   const last = await ask('ona', other)
   await ask('pia')
   const inbox = textOf((await browser.go('/account/approvals')).text)
-  const sentences = ['Sign data that this service does not understand', 'Sign this text', texts.decided, 'Pay 5 USDC to bob', texts.states.approved] // prettier-ignore
+  const sentences = ['Sign data that this service does not understand', 'Sign this text', texts.decided, 'Pay 5 USDC to “bob” (0x', texts.states.approved] // prettier-ignore
   const places = sentences.map((one) => inbox.replaceAll(' ', '').indexOf(one.replaceAll(' ', '')))
   assert.ok(
     places.every((place, index) => place >= 0 && place > (places[index - 1] ?? -1)),
@@ -346,7 +346,7 @@ test('the inbox lists what waits and what was decided, newest first, and the acc
 test('a user’s name stands for an address that the signer attests, and for no other', async () => {
   const id = await ask('quin', requestsOf('quin').coins)
   const { browser, page } = await visit('quin', id)
-  assert.match(textOf(page.text), /Pay 1\.5 ETH to bob/)
+  assert.match(textOf(page.text), /Pay 1\.5 ETH to “bob” \(0x/)
   const forged = addressOf('DEV-nobody-of-ours')
   await world.app.db
     .updateTable('accounts')
