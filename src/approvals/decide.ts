@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { cutPage, readPageCursor } from '../http/cursor.ts'
+import { isId } from '../ids.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
@@ -31,6 +32,7 @@ export type ApprovalQuestion = {
 
 /** Returns a question; null if there is none with this id. The caller checks whose it is. */
 export async function readApproval(app: Clocked, id: string): Promise<ApprovalQuestion | null> {
+  if (!isId(id)) return null
   const row = await questions(app.db).where('approval.id', '=', id).executeTakeFirst()
   return row === undefined ? null : toQuestion(app, row)
 }

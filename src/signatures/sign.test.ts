@@ -289,6 +289,15 @@ test('another user and another application see neither questions nor signatures'
   assert.equal(await approveTheirs, false)
 })
 
+test('an id that is none is not found, whatever it consists of', async () => {
+  const odd = ['%00', 'a%00', '%2e%2e', '%20', '%F0%9F%94%91', '%27', 'sig_none', 'x'.repeat(64)]
+  for (const id of odd)
+    for (const path of [`/v1/approvals/${id}`, `/v1/signatures/${id}`]) {
+      const { status, body } = await get(path)
+      assert.deepEqual([status, body.code], [404, 'not_found'], path)
+    }
+})
+
 test('signatures are listed newest first, without requests that were never signed', async () => {
   const carol = await world.writer('carol')
   const made: string[] = []

@@ -154,7 +154,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     id: string,
   ): Promise<ApprovalQuestion | null> {
     const { approvals: texts, ...words } = textsOf(request)
-    const approval = APPROVAL_ID.test(id) ? await readApproval(app, id) : null
+    const approval = await readApproval(app, id)
     if (approval?.accountId === user.accountId) return approval
     const [title, hint, next] =
       approval === null
