@@ -39,7 +39,7 @@ export async function readApproval(app: Clocked, id: string): Promise<ApprovalQu
 
 /** questions of a list besides those that wait */
 const LISTED = 50
-/** those that wait, at most; an application can ask without end */
+/** those that wait, at most */
 const MAX_WAITING = 200
 
 /**
@@ -58,6 +58,18 @@ export async function listApprovals(app: Clocked, accountId: string): Promise<Ap
   ])
   const byId = new Map([...waiting, ...last].map((row) => [row.id, toQuestion(app, row)]))
   return [...byId.values()].toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
+}
+
+/** Returns the number of questions that wait for a user. Uses the index (account, time). */
+export async function countWaiting({ db, clock }: Clocked, accountId: string): Promise<number> {
+  const { waiting } = await db
+    .selectFrom('approvals')
+    .select((row) => row.fn.countAll<number>().as('waiting'))
+    .where('account_id', '=', accountId)
+    .where('state', '=', 'waiting')
+    .where('expires_at', '>', new Date(clock.wall()))
+    .executeTakeFirstOrThrow()
+  return Number(waiting)
 }
 
 /**

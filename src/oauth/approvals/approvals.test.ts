@@ -7,6 +7,7 @@ import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
 import { addressOf, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
 import { reseal } from '../../../test/reseal.ts'
 import { askApproval } from '../../approvals/ask.ts'
+import type { ApprovalQuestion, ApprovalState } from '../../approvals/decide.ts'
 import { fromHex } from '../../hex.ts'
 import { accountIdOf } from '../../ids.ts'
 import { readMessage, digestOf } from '../../messages/message.ts'
@@ -15,6 +16,7 @@ import { EXPORT_AUDIENCE } from '../../signer-wire/wire.ts'
 import type { ApprovalContent } from '../../store/column-values.ts'
 import { en } from '../../texts/en.ts'
 import { nothing } from '../oauth.ts'
+import { shownOf } from './approvals.ts'
 
 const texts = en.approvals
 const CHAIN = 31_337
@@ -41,7 +43,7 @@ async function ask(username: string, content: ApprovalContent = requestsOf(usern
   asked += 1
   const caller = { accountId: accountIdOf('DEV', username), clientId: 'demo', chainId: CHAIN }
   const question = { caller, intentId: `sig_${username}_${asked}`, content, rule: 'built-in', askedFrom: '203.0.113.7' }
-  return (await askApproval(world.app, question)).id
+  return (await askApproval(world.app, question)).link.id
 }
 
 const pathOf = (id: string): string => `/account/approvals/${id}`
@@ -341,6 +343,21 @@ test('the inbox lists what waits and what was decided, newest first, and the acc
   assert.match(textOf((await browser.go('/account')).text), new RegExp(texts.link(2)))
   await browser.submit(await browser.go(pathOf(last)), '/deny')
   assert.match(textOf((await browser.go('/account')).text), new RegExp(texts.link(1)))
+})
+
+test('an application that asks often pushes no other one out of the inbox', () => {
+  const at = new Date()
+  const question = (clientId: string, id: string, state: ApprovalState = 'waiting'): ApprovalQuestion => ({
+    ...{ id, clientId, state, intentId: id, accountId: '', chainId: CHAIN, content: { calls: [] }, rule: '' },
+    ...{ askedFrom: null, createdAt: at, expiresAt: at, decidedAt: null },
+  })
+  const many = (clientId: string, length: number, state?: ApprovalState) =>
+    Array.from({ length }, (_, index) => question(clientId, `${clientId} ${index}`, state))
+  const listed = shownOf([...many('loud', 200), ...many('shop', 3), ...many('loud', 40, 'denied'), question('bank', 'bank 0')])
+  const counted = (clientId: string, state: ApprovalState) =>
+    listed.filter((one) => one.clientId === clientId && one.state === state).length
+  assert.deepEqual([counted('loud', 'waiting'), counted('shop', 'waiting'), counted('bank', 'waiting'), counted('loud', 'denied')], [26, 3, 1, 30]) // prettier-ignore
+  assert.deepEqual(listed.slice(0, 30).map(({ id }) => id), [...many('loud', 26), ...many('shop', 3), question('bank', 'bank 0')].map(({ id }) => id)) // prettier-ignore
 })
 
 test('a user’s name stands for an address that the signer attests, and for no other', async () => {

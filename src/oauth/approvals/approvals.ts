@@ -12,6 +12,7 @@ import type { App } from '../../app.ts'
 import { decide, listApprovals, readApproval, type ApprovalQuestion } from '../../approvals/decide.ts'
 import type { Application } from '../../applications/application.ts'
 import { fromHex } from '../../hex.ts'
+import { isId } from '../../ids.ts'
 import { checksumAddress } from '../../abi/address.ts'
 import { asset } from '../../http/asset.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
@@ -22,7 +23,7 @@ import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
 import { shortBody } from '../account/body.ts'
 import type { AccountSlices } from '../account/slices.ts'
-import { APPROVAL_ID, findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
+import { findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
 import { domainsOf, webOriginsOf } from '../scopes.ts'
@@ -77,7 +78,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     if (visitor === null)
       return leaveFor(
         reply,
-        ownSignIn(app.authOrigin, { comesBackTo: APPROVAL_ID.test(id) ? `approval.${id}` : 'approvals' }),
+        ownSignIn(app.authOrigin, { comesBackTo: isId(id) ? `approval.${id}` : 'approvals' }),
       )
     const words = textsOf(request)
     const approval = await ownApproval(request, reply, visitor, id)
@@ -257,10 +258,23 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
 /** Maximum number of requests in each part of the inbox. */
 const MAX_LISTED = 30
 
-const shownOf = (approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] =>
-  [true, false].flatMap((isWaiting) =>
-    approvals.filter(({ state }) => (state === 'waiting') === isWaiting).slice(0, MAX_LISTED),
-  )
+/** Returns what the inbox lists of questions, newest first: those that wait, and the last of the others. */
+export function shownOf(approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] {
+  const [waiting, others] = [true, false].map((one) => approvals.filter(({ state }) => (state === 'waiting') === one))
+  return [...fairlyCut(waiting!), ...others!.slice(0, MAX_LISTED)]
+}
+
+/** Cuts a list so that each application has the same number of entries in it, as far as it has them. */
+function fairlyCut(waiting: readonly ApprovalQuestion[]): ApprovalQuestion[] {
+  const seen = new Map<string, number>()
+  const turns = waiting.map((approval) => {
+    const turn = seen.get(approval.clientId) ?? 0
+    seen.set(approval.clientId, turn + 1)
+    return { approval, turn }
+  })
+  const first = new Set(turns.toSorted((a, b) => a.turn - b.turn).slice(0, MAX_LISTED))
+  return turns.filter((one) => first.has(one)).map(({ approval }) => approval)
+}
 
 type DescribedRequest = { asker: Asker; described: Described | null; isApprovable: boolean }
 
