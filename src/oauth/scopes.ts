@@ -9,10 +9,7 @@ export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as 
  * Returns the claim that tells the signer for which hosts a token may sign in with its account (ERC-4361): those of the
  * application's origins and redirect addresses. Only tokens that may sign messages have it.
  */
-export function domainsClaim(
-  scope: string | undefined,
-  application: Registered,
-): { domains?: string[] } {
+export function domainsClaim(scope: string | undefined, application: Registered): { domains?: string[] } {
   const isSigning = (scope ?? '').split(' ').includes('messages:sign' satisfies Permission)
   return isSigning ? { domains: domainsOf(application) } : {}
 }

@@ -42,7 +42,13 @@ export async function signMessage(
     const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
     const { created_at, ...columns } = {
       ...toColumns(row),
-      ...{ signature: fromHex(signature), hash: fromHex(hash), class: name, rule, signed_at: new Date(app.clock.wall()) },
+      ...{
+        signature: fromHex(signature),
+        hash: fromHex(hash),
+        class: name,
+        rule,
+        signed_at: new Date(app.clock.wall()),
+      },
     }
     // The ledger decides which message the key stands for, whatever an unsigned row says.
     const stored = await app.db
@@ -178,12 +184,7 @@ function contentOf({ message }: Content): MessageContent {
 }
 
 /** Returns the error for a request that the signer refused, after asking the user if only their approval is missing. */
-async function explain(
-  app: App,
-  caller: Caller,
-  asked: SigningOrder & { row: Row },
-  error: unknown,
-): Promise<unknown> {
+async function explain(app: App, caller: Caller, asked: SigningOrder & { row: Row }, error: unknown): Promise<unknown> {
   const { field, idempotency } = asked
   // The ledger has another message for this key; the database has lost it.
   if (error instanceof SignerRefused && error.code === 'intent_conflict') return keyReused()

@@ -43,11 +43,17 @@ const PERMIT = {
   },
 }
 
-const Text = Type.String({ description: 'Text of the message, at most 32,768 bytes of UTF-8, in a body of at most 64 KiB', examples: [LOGIN] })
-const HexText = Type.String({ description: 'Bytes of the message as 0x-hex. The body has at most 64 KiB, so about 32,700 bytes' })
+const Text = Type.String({
+  description: 'Text of the message, at most 32,768 bytes of UTF-8, in a body of at most 64 KiB',
+  examples: [LOGIN],
+})
+const HexText = Type.String({
+  description: 'Bytes of the message as 0x-hex. The body has at most 64 KiB, so about 32,700 bytes',
+})
 const TypedData = Type.Unsafe<object | string>({
   anyOf: [Type.Object({}), Type.String()],
-  description: 'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes, in a body of at most 64 KiB',
+  description:
+    'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes, in a body of at most 64 KiB',
   examples: [PERMIT],
   ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
 })

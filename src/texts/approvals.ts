@@ -148,7 +148,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'May be taken from your account',
     mayNoLongerTake: 'May no longer be taken',
     returns: 'Arrives in your account',
-    returnsUnknown: 'This service does not know how much, or whether anything goes to other addresses. Check it in the application.',
+    returnsUnknown:
+      'This service does not know how much, or whether anything goes to other addresses. Check it in the application.',
     recipient: 'Recipient',
     spender: 'Can be taken by',
     contract: 'Contract',
@@ -459,7 +460,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'Se podrá retirar de tu cuenta',
     mayNoLongerTake: 'Ya no se podrá retirar',
     returns: 'Llega a tu cuenta',
-    returnsUnknown: 'Este servicio no sabe cuánto, ni si una parte va a otras direcciones. Compruébalo en la aplicación.',
+    returnsUnknown:
+      'Este servicio no sabe cuánto, ni si una parte va a otras direcciones. Compruébalo en la aplicación.',
     recipient: 'Destinatario',
     spender: 'Quién podrá retirarlo',
     contract: 'Contrato',

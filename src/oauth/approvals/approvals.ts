@@ -76,10 +76,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { id } = request.params
     const visitor = await door.arrive(request, reply)
     if (visitor === null)
-      return leaveFor(
-        reply,
-        ownSignIn(app.authOrigin, { comesBackTo: isId(id) ? `approval.${id}` : 'approvals' }),
-      )
+      return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: isId(id) ? `approval.${id}` : 'approvals' }))
     const words = textsOf(request)
     const approval = await ownApproval(request, reply, visitor, id)
     if (approval === null) return reply

@@ -14,7 +14,10 @@ function open() {
   const addEventListener = (type: string, listener: () => void) =>
     void listeners.set(type, [...(listeners.get(type) ?? []), listener])
   runInNewContext(script, {
-    document: { querySelector: (selector: string) => (selector.startsWith('button') ? button : null), addEventListener },
+    document: {
+      querySelector: (selector: string) => (selector.startsWith('button') ? button : null),
+      addEventListener,
+    },
     window: { opener: null },
     addEventListener,
     setTimeout: (run: (value: unknown) => void, ms: number, value: unknown) => (timer = { at: now + ms, run: () => run(value) }), // prettier-ignore

@@ -72,5 +72,8 @@ const MARKS = /["'`´\p{Pi}\p{Pf}\p{Ps}\p{Pe}\u02B9-\u02BD\u02DD\u02EE\u05F3\u05
 function ownWord(text: string): string {
   const characters = Array.from(cleanText(text.replaceAll(MARKS, '')))
   if (characters.length <= MAX_WORD) return characters.join('')
-  return `${characters.slice(0, MAX_WORD - 1).join('').trimEnd()}…`
+  return `${characters
+    .slice(0, MAX_WORD - 1)
+    .join('')
+    .trimEnd()}…`
 }

@@ -28,7 +28,10 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
       return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
     case 'pay':
       if (move === undefined) return sentences.other
-      return sentences[move.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(words, names, move.to))
+      return sentences[move.item === null ? 'pay' : 'give'](
+        listText(words, names, moves),
+        whoText(words, names, move.to),
+      )
     case 'revoke':
       if (move === undefined) return sentences.cancel
       return sentences.revoke(whoText(words, names, move.to), tokenText(words, names, move.token))
