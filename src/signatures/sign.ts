@@ -99,18 +99,18 @@ export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   return found !== undefined
 }
 
-type Row = Selectable<Database['signatures']>
+type StoredSignature = Selectable<Database['signatures']>
 
-const findRow = async (db: Db, id: string): Promise<Row | null> =>
+const findRow = async (db: Db, id: string): Promise<StoredSignature | null> =>
   (await db.selectFrom('signatures').selectAll().where('id', '=', id).executeTakeFirst()) ?? null
 
-const toColumns = (row: Row) => ({ ...row, summary: JSON.stringify(row.summary) })
+const toColumns = (row: StoredSignature) => ({ ...row, summary: JSON.stringify(row.summary) })
 
 /**
  * Returns the row of a new request, not signed.
  * @throws invalid_message, invalid_typed_data, insufficient_scope
  */
-function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }): Row {
+function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }): StoredSignature {
   const { id, idempotency, message, field } = asked
   const classified = classifyFor(app, caller, asked)
   if (classified.needs === 'never')
@@ -138,7 +138,7 @@ function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }):
 }
 
 /** @throws idempotency_key_reused  if the key belongs to another message */
-function assertSame({ request_hash: known }: Row, asked: SigningOrder): void {
+function assertSame({ request_hash: known }: StoredSignature, asked: SigningOrder): void {
   if (known === null || !hashOf(asked).equals(known)) throw keyReused()
 }
 
@@ -184,7 +184,12 @@ function contentOf({ message }: Content): MessageContent {
 }
 
 /** Returns the error for a request that the signer refused, after asking the user if only their approval is missing. */
-async function explain(app: App, caller: Caller, asked: SigningOrder & { row: Row }, error: unknown): Promise<unknown> {
+async function explain(
+  app: App,
+  caller: Caller,
+  asked: SigningOrder & { row: StoredSignature },
+  error: unknown,
+): Promise<unknown> {
   const { field, idempotency } = asked
   // The ledger has another message for this key; the database has lost it.
   if (error instanceof SignerRefused && error.code === 'intent_conflict') return keyReused()
@@ -210,7 +215,7 @@ async function explain(app: App, caller: Caller, asked: SigningOrder & { row: Ro
 const ask = (
   { db: root, clock, authOrigin }: App,
   caller: Caller,
-  asked: SigningOrder & { row: Row },
+  asked: SigningOrder & { row: StoredSignature },
   rule: string,
 ): ReturnType<typeof askApproval> =>
   root.transaction().execute(async (db) => {
@@ -227,7 +232,7 @@ function messageSigned({ telemetry }: App, { id, class: name }: Pick<SignAnswer,
   telemetry.messages.inc({ class: name })
 }
 
-const toAnswer = ({ id, signature, hash, class: name, rule, created_at: at }: Row): SignAnswer => ({
+const toAnswer = ({ id, signature, hash, class: name, rule, created_at: at }: StoredSignature): SignAnswer => ({
   id,
   signature: toHex(signature!),
   hash: toHex(hash),

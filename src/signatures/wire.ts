@@ -52,8 +52,7 @@ const HexText = Type.String({
 })
 const TypedData = Type.Unsafe<object | string>({
   anyOf: [Type.Object({}), Type.String()],
-  description:
-    'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes, in a body of at most 64 KiB',
+  description: 'EIP-712 typed data as an object, or as JSON text; at most 32,768 bytes, in a body of at most 64 KiB',
   examples: [PERMIT],
   ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
 })

@@ -66,7 +66,7 @@ export function namesFrom(known: KnownAddresses, users: ReadonlyMap<Hex, string>
 
 /** Maximum characters of a word that a user or a token chose for itself. */
 const MAX_WORD = 20
-/** Quotation marks, brackets, and what looks like them: with one, a word could end its quotation and go on as our text. */
+/** Quotation marks, brackets, and what looks like them: with one, a word could end its quotation and continue as our text. */
 const MARKS = /["'`´\p{Pi}\p{Pf}\p{Ps}\p{Pe}\u02B9-\u02BD\u02DD\u02EE\u05F3\u05F4\u2032-\u2037\uFF02\uFF07]/gu
 
 function ownWord(text: string): string {
