@@ -13,16 +13,13 @@ function open() {
   let timer: { at: number; run: () => void } | null = null
   const addEventListener = (type: string, listener: () => void) =>
     void listeners.set(type, [...(listeners.get(type) ?? []), listener])
-  runInNewContext(script, {
-    document: {
-      querySelector: (selector: string) => (selector.startsWith('button') ? button : null),
-      addEventListener,
-    },
-    window: { opener: null },
-    addEventListener,
-    setTimeout: (run: (value: unknown) => void, ms: number, value: unknown) => (timer = { at: now + ms, run: () => run(value) }), // prettier-ignore
-    clearTimeout: () => void (timer = null),
-  })
+  const querySelector = (selector: string) => (selector.startsWith('button') ? button : null)
+  const page: Record<string, unknown> = { document: { querySelector, addEventListener }, window: { opener: null } }
+  page.addEventListener = addEventListener
+  page.setTimeout = (run: (value: unknown) => void, ms: number, value: unknown) =>
+    (timer = { at: now + ms, run: () => run(value) })
+  page.clearTimeout = () => void (timer = null)
+  runInNewContext(script, page)
   const pass = (ms: number) => {
     now += ms
     const due = timer
