@@ -141,6 +141,8 @@ export type ErrorExtras = {
   resetsAt?: string | null
   /** for `approval_required`, if the request has an idempotency key */
   approval?: ApprovalLink | undefined
+  /** for `approval_required`: this request has asked the user, so it counts as a write */
+  asksAnew?: boolean
   /** authentication scheme that a 401 asks for; default Bearer */
   challenge?: 'DPoP'
 }
@@ -154,6 +156,7 @@ export class AppError extends Error {
   readonly retryAfter: number | undefined
   readonly resetsAt: string | null | undefined
   readonly approval: ApprovalLink | undefined
+  readonly asksAnew: boolean
   readonly challenge: 'DPoP' | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
@@ -166,6 +169,7 @@ export class AppError extends Error {
     this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
     this.approval = extras.approval
+    this.asksAnew = extras.asksAnew ?? false
     this.challenge = extras.challenge
   }
 

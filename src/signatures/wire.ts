@@ -43,11 +43,16 @@ const PERMIT = {
   },
 }
 
-const Text = Type.String({ description: 'Text of the message, at most 32,768 bytes of UTF-8', examples: [LOGIN] })
-const HexText = Type.String({ description: 'Bytes of the message as 0x-hex, at most 32,768 bytes' })
+const Text = Type.String({
+  description: 'Text of the message, at most 32,768 bytes of UTF-8, in a body of at most 64 KiB',
+  examples: [LOGIN],
+})
+const HexText = Type.String({
+  description: 'Bytes of the message as 0x-hex. The body has at most 64 KiB, so about 32,700 bytes',
+})
 const TypedData = Type.Unsafe<object | string>({
   anyOf: [Type.Object({}), Type.String()],
-  description: 'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes',
+  description: 'EIP-712 typed data as an object, or as JSON text; at most 32,768 bytes, in a body of at most 64 KiB',
   examples: [PERMIT],
   ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
 })

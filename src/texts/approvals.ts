@@ -32,6 +32,8 @@ type ApprovalsTexts = {
   claimed: (amount: string, symbol: string) => string
   claims: (symbol: string) => string
   nameless: (address: string) => string
+  /** a user, whose name is their own word */
+  named: (name: string, address: string) => string
   /** native currency of a network that does not respond */
   coin: string
   /** an amount of a token whose decimals are not known */
@@ -134,6 +136,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     claimed: (amount, symbol) => `${amount} of a token that calls itself “${symbol}”`,
     claims: (symbol) => `a token that calls itself “${symbol}”`,
     nameless: (address) => `the token ${address}`,
+    named: (name, address) => `“${name}” (${address})`,
     coin: 'the network’s currency',
     smallest: (amount, token) => `${amount} smallest units of ${token}`,
     askedBy: 'Requested by',
@@ -145,7 +148,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'May be taken from your account',
     mayNoLongerTake: 'May no longer be taken',
     returns: 'Arrives in your account',
-    returnsUnknown: 'This service does not know. Check it in the application.',
+    returnsUnknown:
+      'This service does not know how much, or whether anything goes to other addresses. Check it in the application.',
     recipient: 'Recipient',
     spender: 'Can be taken by',
     contract: 'Contract',
@@ -233,6 +237,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     claimed: (amount, symbol) => `${amount} „${symbol}“ (so nennt sich der Token selbst)`,
     claims: (symbol) => `„${symbol}“ (so nennt sich der Token selbst)`,
     nameless: (address) => `Token ${address}`,
+    named: (name, address) => `„${name}“ (${address})`,
     coin: 'Währung des Netzwerks',
     smallest: (amount, token) => `${amount} kleinste Einheiten von ${token}`,
     askedBy: 'Wer fragt',
@@ -244,7 +249,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'Darf abgebucht werden',
     mayNoLongerTake: 'Darf nicht mehr abgebucht werden',
     returns: 'Kommt auf Ihr Konto',
-    returnsUnknown: 'Das kann dieser Dienst nicht erkennen. Prüfen Sie es in der Anwendung.',
+    returnsUnknown:
+      'Dieser Dienst weiß nicht, wie viel, und ob etwas an andere Adressen geht. Prüfen Sie es in der Anwendung.',
     recipient: 'Empfänger',
     spender: 'Wer abbuchen darf',
     contract: 'Smart Contract',
@@ -341,6 +347,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     claimed: (amount, symbol) => `${amount} «\u202f${symbol}\u202f» (nom que le jeton se donne lui-même)`,
     claims: (symbol) => `«\u202f${symbol}\u202f» (nom que le jeton se donne lui-même)`,
     nameless: (address) => `jeton ${address}`,
+    named: (name, address) => `«\u202f${name}\u202f» (${address})`,
     coin: 'monnaie du réseau',
     smallest: (amount, token) => `${amount} plus petites unités de ${token}`,
     askedBy: 'Qui demande',
@@ -352,7 +359,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'Pourra être prélevé',
     mayNoLongerTake: 'Ne pourra plus être prélevé',
     returns: 'Arrive sur votre compte',
-    returnsUnknown: 'Ce service ne peut pas le dire. Vérifiez-le dans l’application.',
+    returnsUnknown:
+      'Ce service ne sait ni combien, ni si une partie va à d’autres adresses. Vérifiez-le dans l’application.',
     recipient: 'Destinataire',
     spender: 'Qui pourra prélever',
     contract: 'Contrat intelligent',
@@ -441,6 +449,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     claimed: (amount, symbol) => `${amount} «${symbol}» (así se llama el token a sí mismo)`,
     claims: (symbol) => `«${symbol}» (así se llama el token a sí mismo)`,
     nameless: (address) => `el token ${address}`,
+    named: (name, address) => `«${name}» (${address})`,
     coin: 'moneda de la red',
     smallest: (amount, token) => `${amount} unidades mínimas de ${token}`,
     askedBy: 'Quién lo pide',
@@ -452,7 +461,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: 'Se podrá retirar de tu cuenta',
     mayNoLongerTake: 'Ya no se podrá retirar',
     returns: 'Llega a tu cuenta',
-    returnsUnknown: 'Este servicio no puede saberlo. Compruébalo en la aplicación.',
+    returnsUnknown:
+      'Este servicio no sabe cuánto, ni si una parte va a otras direcciones. Compruébalo en la aplicación.',
     recipient: 'Destinatario',
     spender: 'Quién podrá retirarlo',
     contract: 'Contrato inteligente',
@@ -547,6 +557,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     claimed: (amount, symbol) => `「${symbol}」と名乗るトークン ${amount}`,
     claims: (symbol) => `「${symbol}」と名乗るトークン`,
     nameless: (address) => `トークン ${address}`,
+    named: (name, address) => `「${name}」（${address}）`,
     coin: 'ネットワークの通貨',
     smallest: (amount, token) => `${token} の最小単位 ${amount}`,
     askedBy: 'リクエスト元',
@@ -558,7 +569,8 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     mayTake: '引き出せるもの',
     mayNoLongerTake: '引き出せなくなるもの',
     returns: 'アカウントに入るもの',
-    returnsUnknown: 'このサービスにはわかりません。アプリケーションで確認してください。',
+    returnsUnknown:
+      'いくら入るのか、ほかのアドレスにも届くのか、このサービスにはわかりません。アプリケーションで確認してください。',
     recipient: '送り先',
     spender: '引き出せる相手',
     contract: 'スマートコントラクト',
