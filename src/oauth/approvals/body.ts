@@ -121,7 +121,8 @@ function movesHtml(words: Texts, names: Names, { moves }: Described): string {
     .map((move, index) => {
       const isLastTo = moves[index + 1]?.to !== move.to || moves[index + 1]?.kind !== move.kind
       const [what, who] = headingsOf(texts, move)
-      const until = move.kind === 'allows' && move.amount !== '0' ? untilHtml(words, move) : ''
+      const hasEnd = move.kind === 'allows' ? move.amount !== '0' : move.until !== null
+      const until = hasEnd ? untilHtml(words, move) : ''
       return html`!${fact(what, html`<b>${move.amount === '0' && move.kind === 'allows' ? tokenText(words, names, move.token) : moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`)}!${until}!${isLastTo ? fact(who, addressHtml(words, names, move.to)) : ''}`
     })
     .join('')
