@@ -1,5 +1,5 @@
 import { html } from 'ghtml'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { PageParts } from '../http/page.ts'
 import { en } from '../texts/en.ts'

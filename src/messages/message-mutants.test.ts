@@ -11,7 +11,7 @@ const MUTANTS: SourceMutant[] = [
   ['names that objects inherit are names', 'struct-types.ts', '!INHERITED.has(text)', 'text.length > 0', 'typed-data'],
   ['a number beyond 2^53 is rounded', 'struct-values.ts', '!Number.isSafeInteger(value)', '!Number.isInteger(value)', 'typed-data'], // prettier-ignore
   ['an integer wraps around', 'struct-values.ts', 'number < min || number >= end', 'number < min', 'typed-data'],
-  ['a wrong checksum is an address', 'address.ts', 'isPlain || checksummed(address) === value', 'isPlain || value.length > 0', 'typed-data'], // prettier-ignore
+  ['a wrong checksum is an address', 'address.ts', 'isAddress(value) && !hasWrongChecksum(value)', 'isAddress(value)', 'typed-data'], // prettier-ignore
   ['a list has any length', 'struct-values.ts', 'value.length !== type.length', 'value.length < 0', 'typed-data'],
   ['bytes have any length', 'struct-values.ts', 'bytes?.length === type.length ? bytes', 'bytes !== null ? bytes', 'typed-data'], // prettier-ignore
   ['a domain has fields in any order', 'typed-data.ts', '(index > 0 && place <= places[index - 1]!)', 'index < 0', 'typed-data'], // prettier-ignore

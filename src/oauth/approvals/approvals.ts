@@ -13,7 +13,7 @@ import { decide, listApprovals, readApproval, type ApprovalQuestion } from '../.
 import type { Application } from '../../applications/application.ts'
 import { fromHex } from '../../hex.ts'
 import { isId } from '../../ids.ts'
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { asset } from '../../http/asset.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import { MessageInvalid } from '../../messages/message.ts'

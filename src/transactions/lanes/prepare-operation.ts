@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { decodeRevert } from '../../abi/reverts.ts'
 import type { AbiErrorItem } from '../../abi/parse.ts'
 import { hasCode } from '../../chain/code.ts'

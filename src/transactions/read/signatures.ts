@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { bigNumber } from '../../abi/bignumber.ts'
 import { parseAbi } from '../../abi/parse.ts'
 import type { App } from '../../app.ts'
