@@ -140,14 +140,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     calls: reading.grants.map(({ call }) => call),
     summary: {
       sentence: sentenceOf(reading),
-      moves: reading.grants.map((grant) => ({
-        kind: grant.kind,
-        token: grant.token === null ? null : checksummed(grant.token),
-        amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
-        item: grant.item?.toString() ?? null,
-        to: checksummed(grant.to),
-        until: secondsOf(grant.until),
-      })),
+      moves: reading.grants.map(moveOf),
       domain: null,
       warnings: [
         ...(reading.grants.some(isUnlimited) ? (['unlimited'] as const) : []),
@@ -160,6 +153,16 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     },
   }
 }
+
+/** Returns a grant as a summary has it. */
+export const moveOf = (grant: Grant): Summary['moves'][number] => ({
+  kind: grant.kind,
+  token: grant.token === null ? null : checksummed(grant.token),
+  amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
+  item: grant.item?.toString() ?? null,
+  to: checksummed(grant.to),
+  until: secondsOf(grant.until),
+})
 
 /** Tells whether the domain has the network's id in its salt, as Polygon's meta-transactions do. */
 const isSalt = ({ domain: { salt } }: TypedData, { chainId }: MessageFacts): boolean =>
