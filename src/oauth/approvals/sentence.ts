@@ -1,4 +1,5 @@
 import { amountText } from '../../http/amount.ts'
+import { ends } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { timeText } from '../../texts/time.ts'
@@ -84,14 +85,12 @@ export function tokenText(words: Texts, names: Names, token: string | null): str
   const texts = words.approvals
   if (token === null) return names.native?.symbol ?? texts.coin
   const known = names.token(token)
-  if (known === null || known.symbol === '') return texts.nameless(shortAddress(token))
+  if (known === null || known.symbol === '') return texts.nameless(ends(token))
   return known.isListed ? known.symbol : texts.claims(known.symbol)
 }
 
 /** Returns a short address, after the name that its user has chosen: a name alone could read as our words. */
 function whoText(words: Texts, names: Names, address: string): string {
   const name = names.user(address)
-  return name === null ? shortAddress(address) : words.approvals.named(name, shortAddress(address))
+  return name === null ? ends(address) : words.approvals.named(name, ends(address))
 }
-
-const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
