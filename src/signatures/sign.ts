@@ -29,31 +29,29 @@ export type SigningOrder = Content & { idempotency: { route: string; key: string
 export async function signMessage(
   app: App,
   caller: Caller,
-  asked: SigningOrder,
+  order: SigningOrder,
 ): Promise<{ answer: SignAnswer; isReplay: boolean }> {
-  const id = idOf(caller, asked)
-  const known = asked.idempotency === null ? null : await findRow(app.db, id)
+  const id = idOf(caller, order)
+  const asked: KeyedOrder = { ...order, id, ...formOf(order) }
+  const hasKey = asked.idempotency !== null
+  const known = hasKey ? await findRow(app.db, id) : null
   if (known !== null) assertSame(known, asked)
   if (known !== null && known.signature !== null) return { answer: toAnswer(known), isReplay: true }
-  const row = known ?? newRow(app, caller, { ...asked, id })
+  const row = known ?? newRow(app, caller, asked)
   try {
-    const approval = asked.idempotency === null ? null : await shownApproval(app, id)
-    const request = { ...requestOf(caller, asked, id), ...(approval === null ? {} : { approval }) }
-    const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
-    const { created_at, ...columns } = {
-      ...toColumns(row),
-      ...{
-        signature: fromHex(signature),
-        hash: fromHex(hash),
-        class: name,
-        rule,
-        signed_at: new Date(app.clock.wall()),
-      },
+    const approval = hasKey ? await shownApproval(app, id) : null
+    const request = {
+      ...requestOf(caller, asked),
+      ...(hasKey ? { requestHash: toHex(asked.requestHash) } : {}),
+      ...(approval === null ? {} : { approval }),
     }
+    const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
+    const signed = { signature: fromHex(signature), hash: fromHex(hash), class: name, rule, signed_at: new Date(app.clock.wall()) } // prettier-ignore
+    const { created_at, ...columns } = { ...toColumns(row), ...signed }
     // The ledger decides which message the key stands for, whatever an unsigned row says.
     const stored = await app.db
       .insertInto('signatures')
-      .values({ ...columns, created_at })
+      .values({ created_at, ...columns })
       .onConflict((on) => on.column('id').doUpdateSet(columns))
       .returningAll()
       .executeTakeFirstOrThrow()
@@ -70,7 +68,7 @@ export async function signMessage(
  */
 export async function rehearseSignature(app: App, caller: Caller, content: Content): Promise<SignDryRunAnswer> {
   const { summary } = classifyFor(app, caller, content)
-  const request = requestOf(caller, { ...content, idempotency: null }, newSignatureId())
+  const request = requestOf(caller, { ...formOf(content), id: newSignatureId() })
   const checked = await app.signer.checkMessage(request).catch((error: unknown) => {
     throw withPointer(content.field, error)
   })
@@ -99,6 +97,16 @@ export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   return found !== undefined
 }
 
+/** The one form of a message, and its hash: the same typed data as an object or as text is the same request. */
+type MessageForm = { form: ReturnType<typeof messageText>; requestHash: Buffer }
+type KeyedOrder = SigningOrder & MessageForm & { id: string }
+
+function formOf({ message }: Content): MessageForm {
+  const form = messageText(message)
+  const text = JSON.stringify([form.kind, form.content])
+  return { form, requestHash: createHash('sha256').update(text).digest() }
+}
+
 type StoredSignature = Selectable<Database['signatures']>
 
 const findRow = async (db: Db, id: string): Promise<StoredSignature | null> =>
@@ -110,8 +118,8 @@ const toColumns = (row: StoredSignature) => ({ ...row, summary: JSON.stringify(r
  * Returns the row of a new request, not signed.
  * @throws invalid_message, invalid_typed_data, insufficient_scope
  */
-function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }): StoredSignature {
-  const { id, idempotency, message, field } = asked
+function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
+  const { id, idempotency, message, form, field, requestHash } = asked
   const classified = classifyFor(app, caller, asked)
   if (classified.needs === 'never')
     throw refusal(field, {
@@ -125,8 +133,8 @@ function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }):
     account_id: accountId,
     client_id: clientId,
     chain_id: chainId,
-    request_hash: idempotency === null ? null : hashOf(asked),
-    ...messageText(message),
+    request_hash: idempotency === null ? null : requestHash,
+    ...form,
     hash: digestOf(message),
     class: classified.class,
     summary: classified.summary,
@@ -138,16 +146,8 @@ function newRow(app: App, caller: Caller, asked: SigningOrder & { id: string }):
 }
 
 /** @throws idempotency_key_reused  if the key belongs to another message */
-function assertSame({ request_hash: known }: StoredSignature, asked: SigningOrder): void {
-  if (known === null || !hashOf(asked).equals(known)) throw keyReused()
-}
-
-/** Hashes the canonical form of a message: the same typed data as an object or as text is the same request. */
-function hashOf({ message }: Content): Buffer {
-  const { kind, content } = messageText(message)
-  return createHash('sha256')
-    .update(JSON.stringify([kind, content]))
-    .digest()
+function assertSame({ request_hash: known }: StoredSignature, { requestHash }: MessageForm): void {
+  if (known === null || !requestHash.equals(known)) throw keyReused()
 }
 
 /**
@@ -170,15 +170,12 @@ function classifyFor(app: App, caller: Caller, { message, field }: Content): Cla
 
 function requestOf(
   { chainId, address: from, token: accessToken }: Caller,
-  asked: Content & Pick<SigningOrder, 'idempotency'>,
-  intentId: string,
+  { id: intentId, form }: { id: string } & MessageForm,
 ): SignMessageRequest {
-  const requestHash = asked.idempotency === null ? {} : { requestHash: toHex(hashOf(asked)) }
-  return { intentId, accessToken, chainId, from, ...contentOf(asked), ...requestHash }
+  return { intentId, accessToken, chainId, from, ...contentOf(form) }
 }
 
-function contentOf({ message }: Content): MessageContent {
-  const { kind, content } = messageText(message)
+function contentOf({ kind, content }: MessageForm['form']): MessageContent {
   if (kind === 'typedData') return { typedData: content }
   return kind === 'text' ? { text: content } : { hex: content as Hex }
 }
@@ -187,7 +184,7 @@ function contentOf({ message }: Content): MessageContent {
 async function explain(
   app: App,
   caller: Caller,
-  asked: SigningOrder & { row: StoredSignature },
+  asked: KeyedOrder & { row: StoredSignature },
   error: unknown,
 ): Promise<unknown> {
   const { field, idempotency } = asked
@@ -215,16 +212,16 @@ async function explain(
 const ask = (
   { db: root, clock, authOrigin }: App,
   caller: Caller,
-  asked: SigningOrder & { row: StoredSignature },
+  asked: KeyedOrder & { row: StoredSignature },
   rule: string,
 ): ReturnType<typeof askApproval> =>
   root.transaction().execute(async (db) => {
-    const { row, message, askedFrom } = asked
+    const { row, form, askedFrom } = asked
     await db.insertInto('signatures').values(toColumns(row)).onConflict((on) => on.doNothing()).execute() // prettier-ignore
     // A concurrent request with the same key may have stored another message.
     assertSame((await findRow(db, row.id))!, asked)
-    const content = { message: messageText(message) }
-    return askApproval({ db, clock, authOrigin }, { caller, intentId: row.id, content, rule, askedFrom })
+    const question = { caller, intentId: row.id, content: { message: form }, rule, askedFrom }
+    return askApproval({ db, clock, authOrigin }, question)
   })
 
 function messageSigned({ telemetry }: App, { id, class: name }: Pick<SignAnswer, 'id' | 'class'>): void {
