@@ -2,11 +2,11 @@ import { sql } from 'kysely'
 import type { Db } from '../store/db.ts'
 
 /**
- * Days for which a question that nobody decided can be read after it expired. An application can ask for nothing, up to 32 KiB each
- * time, and nobody needs the question again: a repeat asks anew.
+ * Days for which a question that nobody decided can be read after it expired. An application can store up to 32 KiB with each
+ * question at no cost, and a repeat of the request creates a new question.
  */
 const UNDECIDED_DAYS = 1
-/** Days for an approved one: the user can look back over a week. What was signed has a record of its own, without end. */
+/** Days for an approved one: the user can look back over a week. The signature has a row of its own, which is never deleted. */
 const APPROVED_DAYS = 7
 
 /**

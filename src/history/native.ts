@@ -72,7 +72,7 @@ export function findNative(
     const price = receipt.effectiveGasPrice || (sent.gasPrice ?? 0n)
     const gas = BigInt(receipt.gasUsed)
     const fee = gas * price + (receipt.extraFeeWei ?? 0n)
-    // A failed transaction pays its fee, too.
+    // A failed transaction also pays its fee.
     add({ ...place, batchIndex: FEE_PLACE, from, to: NOBODY, value: fee })
     const tip = price - (block.baseFee ?? 0n)
     if (tip > 0n) reward += gas * tip

@@ -203,7 +203,7 @@ const Verified = Type.Object(
         Type.String({
           enum: ['eoa', 'erc1271', 'erc6492'],
           description:
-            'Why the signature is valid. `eoa`: the account’s key made it. `erc1271`: the contract at the address accepts it. `erc6492`: the contract that the signature would deploy accepts it. null: the signature is invalid',
+            'Why the signature is valid. `eoa`: the account’s key made it. `erc1271`: the contract at the address accepts it. `erc6492`: the contract at the address accepts it after the call that the signature contains, such as its deployment. null: the signature is invalid',
         }),
       ),
     ),
@@ -255,7 +255,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, unlimited permits, and payments and permits that can be used for more than a day need the user’s approval.',
+    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, unlimited permits, and payments and permits that can be used for more than a day need the user’s approval. Data that lets others control the account is rejected, unless the operator allows its type.',
   body: TypedDataRequest,
 }
 

@@ -232,7 +232,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       several: (count) => ['Diese ', { strong: `${count} Vorgänge` }, ' zusammen ausführen'],
     },
     unlimited: (token) => `unbegrenzt viel ${token}`,
-    all: (token) => `alles, was Sie von ${token} besitzen,`,
+    all: (token) => `Ihren gesamten Bestand an ${token}`,
     piece: (token, id) => `${token} #${id}`,
     claimed: (amount, symbol) => `${amount} „${symbol}“ (so nennt sich der Token selbst)`,
     claims: (symbol) => `„${symbol}“ (so nennt sich der Token selbst)`,

@@ -29,7 +29,7 @@ export const en = {
   },
   front: {
     title: 'Wallet accounts',
-    what: 'Sign in with an account you already have. This service holds a wallet for you, and applications can use it on your behalf, within the limits you allow.',
+    what: 'Sign in with an account you already have. This service holds a wallet for you, and applications can use it on your behalf, as far as you permit.',
     account: 'See your balances, your activity, and the applications with access.',
     open: 'Open your account',
     developers: 'For developers',
