@@ -1,15 +1,12 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import * as openid from 'openid-client'
-import type { Browser, Page } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { verifyMessage } from 'viem/utils'
 import { en } from '../src/texts/en.ts'
-import { installationAndBrowser, lookAround, skip } from './chromium.ts'
+import { installationAndBrowser, lookAround, signInAs, skip } from './chromium.ts'
+import { openLoopbackClient } from './loopback-client.ts'
 
 const opened = installationAndBrowser()
 const texts = en.approvals
@@ -21,23 +18,11 @@ async function application(username: string, options: Parameters<Browser['newCon
   const { facts } = opened.program
   const context = await opened.browser.newContext({ viewport: { width: 390, height: 844 }, ...options })
   const page = await context.newPage()
-  const { promise: back, resolve } = Promise.withResolvers<URL>()
-  const server = createServer((request, response) => {
-    response.end('<!doctype html><title>back</title><p>back at the application')
-    if (request.url?.startsWith('/callback')) resolve(new URL(request.url, redirectUri))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`
-  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
-    execute: [openid.allowInsecureRequests],
-  })
-  const verifier = openid.randomPKCECodeVerifier()
-  const challenge = await openid.calculatePKCECodeChallenge(verifier)
-  const asked = { redirect_uri: redirectUri, scope: 'openid', code_challenge: challenge, code_challenge_method: 'S256' }
-  await page.goto(openid.buildAuthorizationUrl(config, asked).href)
-  await signIn(page, username)
+  const client = await openLoopbackClient(facts, 'openid')
+  await page.goto(client.url)
+  await signInAs(page, username)
   await page.getByRole('button', { name: en.consent.allow, exact: true }).click()
-  const tokens = await openid.authorizationCodeGrant(config, await back, { pkceCodeVerifier: verifier })
+  const tokens = await client.tokens()
   const sign = async (message: string, key: string): Promise<Answer> => {
     const response = await fetch(`${facts.baseUrl}/signatures/message`, {
       method: 'POST',
@@ -57,16 +42,9 @@ async function application(username: string, options: Parameters<Browser['newCon
   }
   const close = async () => {
     await context.close()
-    server.close()
+    client.close()
   }
   return { page, sign, address, close }
-}
-
-async function signIn(page: Page, username: string): Promise<void> {
-  await page.locator('form[action$="/DEV"] button').click()
-  await page.getByRole('textbox').fill(username)
-  await page.keyboard.press('Enter')
-  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
 }
 
 test(

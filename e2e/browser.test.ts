@@ -1,14 +1,11 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { once } from 'node:events'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import * as openid from 'openid-client'
 import type { Page } from 'playwright-core'
 import { until } from '../test/kit/until.ts'
-import { installationAndBrowser, lookAround, lookAtWidths, skip } from './chromium.ts'
+import { installationAndBrowser, lookAround, lookAtWidths, signInAs, skip } from './chromium.ts'
+import { openLoopbackClient } from './loopback-client.ts'
 
 const opened = installationAndBrowser()
 
@@ -28,50 +25,13 @@ const pathOf =
   (view: string): string =>
     join(opened.folder, `${name}-${view}.png`)
 
-/** From the chooser to wherever the sign-in leads. */
-async function signInAs(page: Page, username: string): Promise<void> {
-  await page.getByRole('button', { name: /Continue with/ }).click()
-  await page.getByRole('textbox').fill(username)
-  await page.keyboard.press('Enter')
-  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
-}
-
-/** A client on a loopback port that waits for the browser to come back. */
-async function client(): Promise<{
-  url: string
-  back: Promise<URL>
-  verifier: string
-  config: openid.Configuration
-  close(): void
-}> {
-  const { facts } = opened.program
-  const config = await openid.discovery(new URL(facts.issuer), facts.clientId, undefined, openid.None(), {
-    execute: [openid.allowInsecureRequests],
-  })
-  const { promise: back, resolve } = Promise.withResolvers<URL>()
-  const server = createServer((request, response) => {
-    response.end('<!doctype html><title>back</title><p>back at the application')
-    if (request.url?.startsWith('/callback')) resolve(new URL(request.url, redirectUri))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/callback`
-  const verifier = openid.randomPKCECodeVerifier()
-  const url = openid.buildAuthorizationUrl(config, {
-    redirect_uri: redirectUri,
-    scope: 'openid email',
-    code_challenge: await openid.calculatePKCECodeChallenge(verifier),
-    code_challenge_method: 'S256',
-  }).href
-  return { url, back, verifier, config, close: () => server.close() }
-}
-
 for (const view of views) {
   test(`a person signs in and every page on the way is sound: ${view.name}`, { skip }, async () => {
     const { facts } = opened.program
     const page = await open(view)
     const errors: string[] = []
     page.on('pageerror', (error) => errors.push(error.message))
-    const { url, back, verifier, config, close } = await client()
+    const { url, tokens: redeem, close } = await openLoopbackClient(facts, 'openid email')
 
     await page.goto(url)
     await lookAtWidths(page, view.colorScheme, pathOf('chooser'))
@@ -82,10 +42,7 @@ for (const view of views) {
     await page.waitForURL(/\/consent\//)
     await lookAtWidths(page, view.colorScheme, pathOf('consent'))
     await page.getByRole('button', { name: 'Allow', exact: true }).click()
-    const tokens = await openid.authorizationCodeGrant(config, await back, {
-      pkceCodeVerifier: verifier,
-      idTokenExpected: true,
-    })
+    const tokens = await redeem()
     close()
     const userId = `DEV-person-${view.name}`
     assert.equal(tokens.claims()!.sub, userId)
@@ -161,10 +118,8 @@ test(
     })
     const page = await context.newPage()
     const signIn = async (username: string): Promise<void> => {
-      await page.getByRole('button', { name: /^Continuer avec/ }).click()
-      await page.getByRole('textbox').fill(username)
-      await page.keyboard.press('Enter')
-      await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
+      await page.getByRole('button', { name: /^Continuer avec/ }).waitFor()
+      await signInAs(page, username)
     }
     await page.goto(`${origin}/account`)
     await signIn('Odile')

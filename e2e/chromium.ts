@@ -53,6 +53,14 @@ export function installationAndBrowser(settings: Record<string, string> = {}) {
   return opened
 }
 
+/** From the chooser, in any language, to wherever the sign-in with the development provider leads. */
+export async function signInAs(page: Page, username: string): Promise<void> {
+  await page.locator('form[action$="/DEV"] button').click()
+  await page.getByRole('textbox').fill(username)
+  await page.keyboard.press('Enter')
+  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
+}
+
 /** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
 export async function look(page: Page, path: string): Promise<void> {
   // In the middle of a change of colours a page looks as it never does.

@@ -6,7 +6,7 @@ import type { Page } from 'playwright-core'
 import { rpc } from '../src/devnet/rpc.ts'
 import type { Hex } from '../src/ids.ts'
 import { until } from '../test/kit/until.ts'
-import { installationAndBrowser, lookAround, skip } from './chromium.ts'
+import { installationAndBrowser, lookAround, signInAs, skip } from './chromium.ts'
 
 const OUTSIDE: Hex = '0x1c7d4b196cb0c7b01d743fbc6116a902379c7238'
 const FORWARDER: Hex = '0x2b7d4b196cb0c7b01d743fbc6116a902379c7239'
@@ -18,10 +18,7 @@ const opened = installationAndBrowser()
 
 async function signIn(page: Page, username: string): Promise<void> {
   await page.goto(`${opened.program.facts.origin}/account`)
-  await page.getByRole('button', { name: /Continue with/ }).click()
-  await page.getByRole('textbox').fill(username)
-  await page.keyboard.press('Enter')
-  await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
+  await signInAs(page, username)
 }
 
 test(

@@ -35,6 +35,8 @@ test(
       PATH: `${programs}${delimiter}${process.env.PATH ?? ''}`,
       ...{ PGHOST: '127.0.0.1', PGPORT: String(primary.port), PGUSER: 'chatelaine' },
       STANDBY_PORT: String(standby.port),
+      // The promoted standby.
+      DATABASE_PORT: String(standby.port),
     }
     const run = (commands: string) => promisify(execFile)('bash', ['-ec', commands], { env, cwd: folder })
     const onStandby = (sql: string) => run(`psql -p "$STANDBY_PORT" -d wallet -Atc "${sql}"`)

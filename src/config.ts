@@ -141,7 +141,7 @@ const keys = {
   SIGNER_POLICY_FILE: { kind: 'path', part: 'signer', group: 'signer', help: 'Policy that limits signatures, with the signatures of the policy keys; read every second: docs/operate/policy.md. Without it only the built-in rules apply' },
   SIGNER_EXPORT: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', group: 'signer', help: '`on` lets users export their key. The server has its own switch, KEY_EXPORT: docs/operate/key-export.md' },
   SIGNER_EXPORT_DELAY_SECONDS: { kind: 'integer', unit: 'seconds', min: 0, max: 2592000, default: 86400, part: 'signer', group: 'signer', help: 'Time from the request for a key to its release; at least 43200 in production' },
-  SIGNER_EXPORT_ALL: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', group: 'signer', help: '`on` lets the signer’s user export all keys, to move an installation: docs/operate/runbooks/move-installation.md' },
+  SIGNER_EXPORT_ALL: { kind: 'choice', choices: ['off', 'on'], default: 'off', part: 'signer', group: 'signer', help: '`on` lets the signer’s user export all keys, to move the accounts to another installation: docs/operate/runbooks/move-installation.md' },
   AUTH_KEYS_FILE: { kind: 'path', part: 'server', group: 'first', productionRequired: true, help: 'Private keys of the authorization server (JWK set). Development creates it at the first start' },
   AUTH_JWKS_FILE: { kind: 'path', part: 'server', group: 'auth', help: 'File to which the public keys are written, for the signer. Default: beside AUTH_KEYS_FILE' },
   AUTH_SOCKET: { kind: 'path', part: 'server', group: 'auth', help: 'Unix socket between the API and `chatelaine auth run`. It splits them into two programs, in production: docs/operate/split-deployment.md' },

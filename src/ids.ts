@@ -126,5 +126,9 @@ export const newSignatureId = (): string => `sig_${randomUUID()}`
  */
 export const approvalIdOf = (intentId: string, previous: string | null): string =>
   `apr_${uuidOf(`chatelaine approval\0${intentId}\0${previous ?? ''}`)}`
+
+/** Returns whether a text can be the id of a signature or an approval. PostgreSQL rejects some others, such as NUL. */
+export const isId = (text: string): boolean => /^[\w-]{1,64}$/.test(text)
+
 export const newRequestId = (): string => randomUUID()
 export const newSecret = (bytes = 32): string => randomBytes(bytes).toString('base64url')

@@ -66,7 +66,7 @@ const table: Record<string, string[]> = {
   'verify-log': [],
   backup: [],
   'brand-settings': ['color'],
-  digits: ['ids'],
+  digits: ['ids', 'keccak'],
   hex: ['ids'],
   'native-decimals': [],
   config: ['errors', 'ids', 'digits', 'brand-settings', 'misspelt', 'native-decimals'],

@@ -14,7 +14,7 @@ export const budgetFor = (data: Buffer): DecodeBudget => ({
 type Decoding = { data: Buffer; budget: DecodeBudget }
 
 /**
- * Decodes what a contract returned, as hostile input. Every word must be within the data and in its type's range, every
+ * Decodes the return data of a contract, as hostile input. Every word must be within the data and in its type's range, every
  * length within the rest. Data after the values is ignored, as by compilers. A string's padding must exist but may have
  * any content. Invalid UTF-8 becomes U+FFFD.
  * @throws invalid_return_data

@@ -1,5 +1,5 @@
 import { AppError } from '../errors.ts'
-import { checksumAddress } from './address.ts'
+import { checksumAddress } from '../digits.ts'
 import { bigNumber } from './bignumber.ts'
 import { bytesOf } from './bytes.ts'
 import { decodeSequence } from './decode.ts'

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { hasValue, readNativePage, type NativeEntry } from '../history/native-page.ts'

@@ -5,7 +5,7 @@
  * Does not own: the pages (`oauth/account/`), or any data.
  */
 
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'
 import { listCollectibles } from '../balances/collectibles.ts'

@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'

@@ -18,8 +18,8 @@ export const isApplicationAuthentic = (app: RowReader, row: StoredApplication): 
 
 /**
  * Changes an application and seals the result, in one transaction with its row locked. A row without a valid seal is
- * rejected: the new seal would also cover what someone else has changed.
- * @throws application_not_authentic, and what `work` throws
+ * rejected: the new seal would also cover changes by an attacker.
+ * @throws application_not_authentic, and the errors of `work`
  */
 export const changeApplication = <T>(
   { db: root, sealKeys }: ApplicationWriter,

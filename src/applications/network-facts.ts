@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely'
-import { checksumAddress, explainAddress } from '../abi/address.ts'
+import { explainAddress } from '../abi/address.ts'
+import { amountIn, checksumAddress, isAddress } from '../digits.ts'
 import type { FieldError } from '../errors.ts'
 import { isDelegateName, type Hex } from '../ids.ts'
 import { fromHex, toHex } from '../hex.ts'
@@ -7,7 +8,6 @@ import { textsIn } from '../store/column-values.ts'
 import type { Database } from '../store/rows.ts'
 import { rowOf } from './columns.ts'
 import type { StoredFacts } from './wire.ts'
-import { isAddress, amountIn } from '../digits.ts'
 
 type Unsaid = 'gasSpace' | 'delegate' | 'topUpContracts' | 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'
 /** The facts of a network that users and programs need; its nodes are separate. */

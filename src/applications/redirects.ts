@@ -44,6 +44,13 @@ export function redirectOrigin(redirectUri: string): string {
   return origin === 'null' ? redirectUri : origin
 }
 
+/** Returns the web origin of an address: https, or http on loopback. Returns null for any other: its host belongs to nobody. */
+export function webOrigin(uri: string): string | null {
+  if (!URL.canParse(uri)) return null
+  const { protocol, hostname, origin } = new URL(uri)
+  return protocol === 'https:' || (protocol === 'http:' && LOOPBACK_HOSTS.has(hostname)) ? origin : null
+}
+
 /** Returns an http URL on loopback in plain form; null for anything that a reader could take for another host. */
 function loopbackUrl(text: string): URL | null {
   // Parsers disagree about backslashes, user names, spaces and encoded dots in a host: none is allowed.

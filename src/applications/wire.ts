@@ -39,7 +39,7 @@ export const ISSUER = {
 const quota = {
   counts: Type.Union([Type.Literal('reads'), Type.Literal('writes')], {
     description:
-      '`writes`: requests that send a transaction. `reads`: all other requests with an access token, and each read of a batch. Not counted: the status of writes, repeated writes, cancellations, speed-ups, and rate-limited requests',
+      '`writes`: requests that send a transaction or sign a message. `reads`: all other requests with an access token, and each read of a batch. Not counted: the status of writes, repeated writes, cancellations, speed-ups, and rate-limited requests',
   }),
   limit: Type.Integer({ description: '1 to 1,000,000,000,000' }),
   per: Type.Union([Type.Literal('hour'), Type.Literal('day'), Type.Literal('month')], { description: 'Period in UTC' }),

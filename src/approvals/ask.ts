@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../app.ts'
 import { AppError, type ApprovalLink } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
-import { keyReused } from '../http/idempotency-key.ts'
 import { approvalIdOf } from '../ids.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
@@ -10,6 +9,9 @@ import type { Clocked } from './decide.ts'
 
 /** minutes that a question waits for its user */
 const OPEN_MINUTES = 30
+
+/** Maximum number of questions of one application that wait for one user: more than a user decides in that time. */
+const MAX_WAITING = 20
 
 /** seconds for which the signer accepts an approval token: long enough for one repeat of the request */
 export const APPROVAL_TOKEN_SECONDS = 60
@@ -26,18 +28,22 @@ export type NewQuestion = {
 }
 
 /**
- * Asks the user to approve a request, and returns the page where the user decides. An intent has one open question:
- * asking again, also concurrently, returns the same one.
+ * Asks the user to approve a request, and returns the page where the user decides. An intent has one open question of the
+ * same content: asking again, also concurrently, returns the same one.
+ * @returns `isNew`: whether this request asked the user
  * @throws approval_denied  if the user denied this intent, however long ago
+ * @throws rate_limited  if MAX_WAITING questions of the application wait for this user
  */
 export async function askApproval(
   app: Clocked & Pick<App, 'authOrigin'>,
   { caller, intentId, content, rule, askedFrom }: NewQuestion,
-): Promise<ApprovalLink> {
+): Promise<{ link: ApprovalLink; isNew: boolean }> {
   const newest = await newestOf(app.db, intentId)
   if (newest?.state === 'denied') throw denied()
   const isOpen = newest !== null && (isWaiting(app, newest) || shownToken(app, newest) !== null)
-  if (isOpen) return linkTo(app, newest)
+  // A key can stand for another message after its unsigned request was deleted. The user must see the question of this one.
+  if (isOpen && isDeepStrictEqual(newest.content, content)) return { link: linkTo(app, newest), isNew: false }
+  await assertFewWait(app, caller)
   const now = app.clock.wall()
   const asked = { id: approvalIdOf(intentId, newest?.id ?? null), expires_at: new Date(now + OPEN_MINUTES * 60_000) }
   const made = await app.db
@@ -58,21 +64,47 @@ export async function askApproval(
     .returning(['id', 'expires_at'])
     .executeTakeFirst()
   // A concurrent request has asked the same question, and its time counts.
-  return linkTo(app, made ?? (await newestOf(app.db, intentId)) ?? asked)
+  return { link: linkTo(app, made ?? (await newestOf(app.db, intentId)) ?? asked), isNew: made !== undefined }
 }
 
 /**
- * Returns the approval token to show the signer for an intent. Null: the user has not approved it, or approved it more
- * than a minute ago.
- * @throws approval_denied  if the user denied this intent
- * @throws idempotency_key_reused  if the user was asked about another content
+ * Asserts that an application may ask its user one more question. Concurrent requests may exceed the limit by their number.
+ * Uses the index (account, time).
+ * @throws rate_limited  until the oldest question expires
  */
-export async function shownApproval(app: Clocked, intentId: string, content: ApprovalContent): Promise<string | null> {
+async function assertFewWait({ db, clock }: Clocked, { accountId, clientId }: NewQuestion['caller']): Promise<void> {
+  const now = clock.wall()
+  const waiting = await db
+    .selectFrom('approvals')
+    .select('expires_at')
+    .where('account_id', '=', accountId)
+    .where('client_id', '=', clientId)
+    .where('state', '=', 'waiting')
+    .where('created_at', '>', new Date(now - OPEN_MINUTES * 60_000))
+    .where('expires_at', '>', new Date(now))
+    .orderBy('created_at')
+    .limit(MAX_WAITING)
+    .execute()
+  if (waiting.length < MAX_WAITING) return
+  throw new AppError(
+    'rate_limited',
+    `The user has not decided about ${MAX_WAITING} earlier requests of this application. Nothing was signed, and the user was not asked. Retry when the user has decided about one, or after \`Retry-After\` seconds, when the oldest expires.`,
+    { retryAfter: Math.ceil((waiting[0]!.expires_at.getTime() - now) / 1_000) },
+  )
+}
+
+/**
+ * Returns the newest question about an intent. Null: the user was not asked.
+ * @returns `token`: to show the signer; null if the user has not approved, or approved more than a minute ago
+ * @throws approval_denied  if the user denied this intent
+ */
+export async function askedApproval(
+  app: Clocked,
+  intentId: string,
+): Promise<{ content: ApprovalContent; token: string | null } | null> {
   const newest = await newestOf(app.db, intentId)
-  if (newest === null) return null
-  if (!isDeepStrictEqual(newest.content, content)) throw keyReused()
-  if (newest.state === 'denied') throw denied()
-  return shownToken(app, newest)
+  if (newest?.state === 'denied') throw denied()
+  return newest === null ? null : { content: newest.content, token: shownToken(app, newest) }
 }
 
 type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>

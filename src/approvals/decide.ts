@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { cutPage, readPageCursor } from '../http/cursor.ts'
+import { isId } from '../ids.ts'
 import type { ApprovalContent } from '../store/column-values.ts'
 import type { Db } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
@@ -31,13 +32,14 @@ export type ApprovalQuestion = {
 
 /** Returns a question; null if there is none with this id. The caller checks whose it is. */
 export async function readApproval(app: Clocked, id: string): Promise<ApprovalQuestion | null> {
+  if (!isId(id)) return null
   const row = await questions(app.db).where('approval.id', '=', id).executeTakeFirst()
   return row === undefined ? null : toQuestion(app, row)
 }
 
 /** questions of a list besides those that wait */
 const LISTED = 50
-/** those that wait, at most; an application can ask without end */
+/** those that wait, at most */
 const MAX_WAITING = 200
 
 /**
@@ -56,6 +58,18 @@ export async function listApprovals(app: Clocked, accountId: string): Promise<Ap
   ])
   const byId = new Map([...waiting, ...last].map((row) => [row.id, toQuestion(app, row)]))
   return [...byId.values()].toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
+}
+
+/** Returns the number of questions that wait for a user. Uses the index (account, time). */
+export async function countWaiting({ db, clock }: Clocked, accountId: string): Promise<number> {
+  const { waiting } = await db
+    .selectFrom('approvals')
+    .select((row) => row.fn.countAll<number>().as('waiting'))
+    .where('account_id', '=', accountId)
+    .where('state', '=', 'waiting')
+    .where('expires_at', '>', new Date(clock.wall()))
+    .executeTakeFirstOrThrow()
+  return Number(waiting)
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { bigNumber } from '../abi/bignumber.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { Chain } from '../chain/network.ts'

@@ -16,7 +16,7 @@ const entry = {
   formatted: Type.String({ description: 'Exact, scaled by decimals', examples: ['0.025'] }),
   symbol: Type.String(),
   name: Type.String(),
-  network: Type.String({ description: 'Token address in lower case' }),
+  network: Type.String({ description: 'Name of the network, in lower case' }),
   chainId: Type.Integer(),
 }
 

@@ -2,7 +2,7 @@ import { createWriteStream } from 'node:fs'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { Command } from 'commander'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { Hex } from '../ids.ts'
 import { userIdOf } from '../ids.ts'
 import { linesOf } from '../lines.ts'
@@ -239,7 +239,7 @@ async function endSignIns(shell: Shell, user: string, given: JsonOption): Promis
 async function create(shell: Shell, given: CreateAccountOptions): Promise<void> {
   const made = await make(shell, { provider: given.provider, providerUserId: given.userId })
   const shown = { ...made, address: checksumAddress(made.address.toLowerCase() as Hex) }
-  print(shell, given, shown, facts([['user', shown.userId], ['address', shown.address], ['made', shown.isNew ? 'now' : 'before']])) // prettier-ignore
+  print(shell, given, shown, facts([['user', shown.userId], ['address', shown.address], ['created', shown.isNew ? 'now' : 'earlier']])) // prettier-ignore
 }
 
 const make = (shell: Shell, identity: { provider: string; providerUserId: string }): Promise<Pregenerated> =>

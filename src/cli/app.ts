@@ -120,7 +120,7 @@ export function app(shell: Shell): Command {
   addIssuerCommands(command, shell)
   command
     .command('suspend <client-id>')
-    .description('stop its tokens and sign-ins within 10 seconds')
+    .description('suspend an application: its tokens and sign-ins stop within 10 seconds')
     .option(...json)
     .action(inShell(shell, suspend))
   command

@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import type { Command } from 'commander'
-import { checksumAddress, readAddress } from '../abi/address.ts'
+import { readAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { addressOf, deployGas, DeployRefusal } from '../gas/deploy.ts'
 import { isDelegateName, type Hex } from '../ids.ts'
 import { openCurve } from '../secp256k1.ts'

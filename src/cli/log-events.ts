@@ -20,6 +20,8 @@ export const LOG_EVENTS: Record<string, string> = {
   admin_socket_absent: 'The signer has no admin socket. Set SIGNER_ADMIN_SOCKET to a shorter path.',
   answer_failed: 'The signer could not write a response to its client.',
   approval_decided: 'A user approved or denied a request. `id` is the approval.',
+  approval_unreadable:
+    'A request could not be shown to its user and can only be denied. `id` is the approval. Report it, unless the database was edited.',
   audit_progressed: 'Progress of `chatelaine audit`.',
   backfill_blocked:
     'A backfill waits for a node that rejects or fails requests. `chatelaine network show` has the reason.',

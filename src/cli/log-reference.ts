@@ -5,7 +5,7 @@ import { LOG_EVENTS } from './log-events.ts'
 
 const SRC = join(import.meta.dirname, '..')
 
-/** Where an event is written: programs or slices, and levels. */
+/** The programs or slices that write an event, and its levels. */
 type WrittenEvent = { levels: Set<string>; places: Set<string> }
 
 /** Finds every log event in the source text, by name. A name must be a literal, or a choice of two. */

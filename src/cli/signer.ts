@@ -199,6 +199,7 @@ export function signer(shell: Shell): Command {
       ]),
     )
   const subject = 'everything, or `network CHAIN_ID`, `user ID`, `application ID`'
+  const liftable = `${subject}, or \`lists\`: all freezes that a list made`
   command
     .command('freeze')
     .description('freeze a user, an application, a network or everything in the running signer, for any token')
@@ -207,7 +208,7 @@ export function signer(shell: Shell): Command {
   command
     .command('unfreeze')
     .description('lift a freeze in the running signer')
-    .argument('<subject...>', subject)
+    .argument('<subject...>', liftable)
     .action((words: string[]) => become(shell, 'programs/freeze.ts', ['unfreeze', ...words]))
   command
     .command('frozen')
@@ -221,7 +222,7 @@ export function signer(shell: Shell): Command {
     .argument('<sponsor>', 'name of the sponsor')
     .argument('<chain-id>', 'chain id of the network')
     .argument('<address>', 'recipient')
-    .argument('<wei>', 'maximum amount, including the fee, wei')
+    .argument('<wei>', 'maximum amount, including the first fee, wei')
     .action((...words: string[]) => become(shell, 'programs/withdrawal.ts', words.slice(0, 4)))
   return command
 }

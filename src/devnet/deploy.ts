@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { DEPLOYER, DEPLOYER_CODE, readGasContracts } from '../gas/contracts.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'

@@ -1,7 +1,7 @@
 import { html } from 'ghtml'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { formatUnits } from '../abi/units.ts'
-import type { PageParts } from '../http/page.ts'
+import { ends, type PageParts } from '../http/page.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
 
@@ -139,7 +139,7 @@ export function transaction({
   const logs = receipt?.logs ?? []
   return shell(
     networkName,
-    `Transaction ${short(tx.hash)}`,
+    `Transaction ${ends(tx.hash)}`,
     'Transaction',
     html`<div class="card stack">
         <div class="row spread">
@@ -238,7 +238,7 @@ export function address({
   const kind = code === '0x' ? 'Account' : 'Contract'
   return shell(
     networkName,
-    `${kind} ${short(address)}`,
+    `${kind} ${ends(address)}`,
     kind,
     html`<div class="card stack">
         <h1>${kind}</h1>
@@ -341,10 +341,10 @@ function transactionTable(transactions: ExplorerTransaction[], symbol: string): 
         !${transactions.map(
           (tx) =>
             html`<tr>
-              <td class="short mono"><a href="/explorer/tx/${tx.hash}">${short(tx.hash)}</a></td>
+              <td class="short mono"><a href="/explorer/tx/${tx.hash}">${ends(tx.hash)}</a></td>
               <td class="short">!${tx.blockNumber === null ? '' : blockLink(tx.blockNumber)}</td>
-              <td class="short">!${addressLink(tx.from, short)}</td>
-              <td class="short">!${tx.to === null ? 'new contract' : addressLink(tx.to, short)}</td>
+              <td class="short">!${addressLink(tx.from, ends)}</td>
+              <td class="short">!${tx.to === null ? 'new contract' : addressLink(tx.to, ends)}</td>
               <td class="number">${coins(tx.value, symbol)}</td>
             </tr>`,
         )}
@@ -398,5 +398,4 @@ function calendar(timestamp: Hex): { iso: string; day: string; clock: string } |
 const coins = (wei: Hex | bigint, symbol: string): string => `${formatUnits(BigInt(wei), 18)} ${symbol}`
 const gwei = (wei: Hex): string => `${formatUnits(BigInt(wei), 9)} gwei`
 const grouped = (number: bigint): string => number.toLocaleString('en')
-const short = (hex: string): string => `${hex.slice(0, 8)}…${hex.slice(-6)}`
 const count = (number: number, noun: string): string => (number === 1 ? `1 ${noun}` : `${number} ${noun}s`)

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress, isAddress, isWord } from '../digits.ts'
 import { FALLBACK_FINALITY } from '../chain/block-at.ts'
 import { type PageParts, sendPage } from '../http/page.ts'
 import { quantityOf, type Hex } from '../ids.ts'
@@ -12,7 +12,6 @@ import type {
   WithTransactions,
 } from './explorer-pages.ts'
 import { rpc } from './rpc.ts'
-import { isAddress, isWord } from '../digits.ts'
 
 export type ExplorerOptions = { rpcUrl: string; networkName: string; symbol: string }
 

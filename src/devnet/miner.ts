@@ -35,7 +35,7 @@ export function mineBlocks({ rpcUrl, blockSeconds, settleBlocks, onTick, onError
 
   const tick = async () => {
     const [seen, pool] = await Promise.all([readHead(rpcUrl), rpc<{ pending: string }>(rpcUrl, 'txpool_status')])
-    // A head that is not ours was mined on demand. Its contents must become final, too.
+    // A head that is not ours was mined on demand. Its contents must also become final.
     if (seen.transactions > 0 || seen.hash !== known?.hash) settledAt = Math.max(settledAt, seen.number + settleBlocks)
     const ageMs = systemClock.wall() - knownSinceMs
     if (isDue({ number: seen.number, ageMs, pending: Number(pool.pending), settledAt })) await rpc(rpcUrl, 'evm_mine')

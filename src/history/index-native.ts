@@ -49,7 +49,7 @@ const PLAIN_GAS = 21_000
 const WAYS = [fetchInternalFlat, fetchInternal]
 
 /**
- * What was learned about a network's nodes: how they return traces, whether blocks log native currency, and which
+ * Knowledge about a network's nodes: how they return traces, whether blocks log native currency, and which
  * blocks failed.
  */
 const learned = slot('how native currency is read', (chain: Chain) => ({

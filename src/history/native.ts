@@ -38,7 +38,7 @@ export const VALUE_PLACE = 1
 const MINT_PLACE = 2
 const FIRST_INTERNAL = 3
 
-/** The zero address: receives fees, and sends what comes from no account. */
+/** The zero address: recipient of fees, and sender of currency that comes from no account. */
 export const NOBODY: Hex = `0x${'0'.repeat(40)}`
 
 /** Derives the kind of an entry from its position, so that it needs no column. */
@@ -72,7 +72,7 @@ export function findNative(
     const price = receipt.effectiveGasPrice || (sent.gasPrice ?? 0n)
     const gas = BigInt(receipt.gasUsed)
     const fee = gas * price + (receipt.extraFeeWei ?? 0n)
-    // A failed transaction pays its fee, too.
+    // A failed transaction also pays its fee.
     add({ ...place, batchIndex: FEE_PLACE, from, to: NOBODY, value: fee })
     const tip = price - (block.baseFee ?? 0n)
     if (tip > 0n) reward += gas * tip

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import { readConfig } from '../config.ts'
 import { startFollower } from '../follower/follow.ts'

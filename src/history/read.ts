@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { bigNumber } from '../abi/bignumber.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { App } from '../app.ts'

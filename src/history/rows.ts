@@ -99,7 +99,7 @@ export async function rowsOf(
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
       if (accountId === undefined) continue
-      // A user who signed part of the transaction with the account's key initiated it, too, even if a sponsor sent it.
+      // A user who signed part of the transaction with the account's key also initiated it, even if a sponsor sent it.
       const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash)?.has(accountId) === true
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }

@@ -22,7 +22,7 @@ type SelectedTransfer = TransferColumns &
   )
 
 /**
- * An entry: a row, or one id of a row with a range of ids, and what it moved. `batch_index` counts through the ids of a
+ * An entry: a row, or one id of a row with a range of ids, and its asset and amount. `batch_index` counts through the ids of a
  * range.
  */
 export type StoredTransfer = SelectedTransfer & { moved: Omit<Moved, 'tokenType'> & { tokenType: EntryType } }
@@ -156,7 +156,7 @@ function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection
 
 const min = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
-/** Returns what a row moved, or, with `countedOf`, how it counts in a balance; null if nothing. */
+/** Returns the asset and amount of a row, or, with `countedOf`, its effect on a balance; null if there is none. */
 export function movedIn(
   row: Pick<SelectedTransfer, 'token_type' | 'token_id' | 'value' | 'is_fungible' | 'is_collection' | 'is_wrapper'>,
   read: typeof movedOf = movedOf,
@@ -224,7 +224,7 @@ const kindsOf = ({ types, direction, includesSpam }: TransferFilters): number[] 
 
 /**
  * Returns the kinds of a token whose logs differ from its type. Rows stored as spam because the id is zero are shown
- * like others. Of a token that only wraps in addition, the deposits are what the other kinds lack.
+ * like others. For a token that also wraps native currency, the other kinds lack the deposits.
  */
 function kindsOfToken(
   { types, direction, includesSpam }: TransferFilters,

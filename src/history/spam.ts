@@ -23,7 +23,7 @@ export type JudgedTransfer = {
 export type TransferFacts = {
   /** by our records, the user or a sponsor for the user caused it */
   isOwn: boolean
-  /** its transaction includes operations, and none of the user's caused it: the user did not initiate it */
+  /** its transaction includes operations, but no operation of the user caused it: the user did not initiate it */
   isBesideOwn: boolean
   /** suspicion by the token's symbol and name: `suspicionOf` */
   told: TokenSuspicion

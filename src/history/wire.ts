@@ -82,7 +82,7 @@ const Entry = Type.Object(
       tokenAddress: Type.Union([Address, Type.Null()], {
         description: 'null for native currency, which is listed on request only',
       }),
-      network: Type.String({ description: 'Symbol in upper case', examples: ['DEVNET'] }),
+      network: Type.String({ description: 'Name of the network, in upper case', examples: ['DEVNET'] }),
       chainId: Type.Integer(),
     }),
     tokenType: Type.Union(

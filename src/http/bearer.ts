@@ -73,7 +73,7 @@ type BearerState = {
   reading: Promise<void> | null
   verify: ReturnType<typeof createLocalJWKSet>
 }
-/** What the operator allows an application. */
+/** An application's permissions, quotas and weight, as the operator set them. */
 type Allowed = {
   permissions: ReadonlySet<string>
   quotas: readonly Quota[]
@@ -196,7 +196,7 @@ function assertInForce(state: BearerState, caller: Reader): void {
 export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 'scopes'>, scope: string): boolean =>
   scopes.has(scope) && (!scope.includes(':') || allowedTo(app, clientId).permissions.has(scope))
 
-/** Returns what the operator allows an application whose token was seen. It is up to 10 s old. */
+/** Returns the operator's settings of an application whose token was seen, up to 10 s old. */
 export const allowedTo = (app: App, clientId: string): Allowed => states.of(app).applications.get(clientId) ?? NOTHING
 
 /** Returns the scopes of a token that are still permitted. */

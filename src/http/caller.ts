@@ -23,7 +23,7 @@ declare module 'fastify' {
      * @throws rate_limited, quota_exhausted
      */
     chargeReads: (more: number, reply: FastifyReply) => Promise<void>
-    /** what a write was counted for, to return it if the write repeats an answered one; null: nothing was counted */
+    /** the counted write, to give back if it repeats an answered one; null: nothing was counted */
     quotaCharge: QuotaCharge | null
   }
   interface FastifyContextConfig {

@@ -10,10 +10,10 @@ import { AppError } from '../errors.ts'
 export type Limit = {
   /**
    * Takes `count` from the bucket of `key`, all or nothing. A count above the bucket size counts as a full bucket.
-   * @returns remaining: what is left; retryAfter: seconds until there is enough, if it is rejected
+   * @returns remaining: the rest of the bucket; retryAfter: seconds until there is enough, if it is rejected
    */
   take(key: string, count?: number): { allowed: boolean; remaining: number; retryAfter: number }
-  /** Returns what was taken for a request that another limit rejected. */
+  /** Gives back the amount of a request that another limit rejected. */
   giveBack(key: string, count?: number): void
   name: string
   burst: number
@@ -106,7 +106,7 @@ export function spend(limit: Limit, key: string, reply: FastifyReply, count = 1)
 
 /**
  * Takes from a second limit. The headers still describe the first one, unless the second one rejects.
- * @param refused  called before a rejection, to return what the first limit took
+ * @param refused  called before a rejection, to give back the amount that the first limit took
  * @throws rate_limited
  */
 export function spendBehind(limit: Limit, key: string, reply: FastifyReply, refused: () => void = () => {}): void {

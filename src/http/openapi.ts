@@ -21,7 +21,7 @@ network, so requests do not name a network. Errors are problem documents (RFC 94
 const TAGS = {
   Users: 'Signed-in user, and users of an application',
   Balances: 'Native currency and tokens of an account, at one block',
-  History: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens',
+  History: 'Transfers of ERC-20, ERC-721 and ERC-1155 tokens and, on request, of native currency',
   Contracts: 'Reads and writes of any contract',
   Transfers: 'Transfers of native currency and tokens to users, even before they have signed in',
   Transactions: 'Sending transactions, and their state',
@@ -34,7 +34,7 @@ const SCOPES = {
   'wallet:read': 'Balances, transfers and transactions of the user',
   'contracts:read': 'Reads of contracts with the user as the sender',
   'contracts:write': 'Transactions on behalf of the user',
-  'messages:sign': 'Signatures of messages on behalf of the user',
+  'messages:sign': 'Signatures of texts and typed data on behalf of the user',
   'users:directory': 'Users of the same application who consented to be found, by name',
   'users:read': 'Application by itself: users who consented to it',
 }

@@ -18,6 +18,9 @@ declare module 'fastify' {
 /** Returns the texts in the language that the browser asks for. */
 export const textsOf = ({ headers }: FastifyRequest): Texts => textsFor({ accept: headers['accept-language'] })
 
+/** Shortens an address, a hash or an id to its beginning and its end. */
+export const ends = (text: string): string => `${text.slice(0, 8)}…${text.slice(-6)}`
+
 /** Formats a time in UTC. The page's script converts it to the reader's time zone. */
 export const timeHtml = (words: Texts, time: Date): string =>
   html`<time datetime="${time.toISOString()}">${timeText(words, time)}</time>`

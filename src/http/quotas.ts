@@ -107,7 +107,7 @@ export function openQuotas({
   function current(key: string, quota: Quota): QuotaLease {
     const known = leases.get(key)
     const isOver = known !== undefined && now() >= known.endsAt
-    // A lease under a higher limit may exceed what a lower limit has left.
+    // A lease under a higher limit may exceed the rest of a lower limit.
     if (known !== undefined && known.limit === quota.limit && !isOver) return known
     if (known !== undefined && known.asking !== null) {
       if (isOver) known.left = 0
@@ -129,7 +129,7 @@ export function openQuotas({
     const wanted = Math.max(count - lease.left, Math.floor(quota.limit * LEASED_SHARE), 1)
     const askedAt = now()
     const { granted, used, startsAt, secondsLeft } = await leaseOf(db, clientId, quota, wanted)
-    // What was left belongs to another period.
+    // The rest of the lease belongs to another period.
     if (startsAt.getTime() !== lease.startsAt.getTime()) lease.left = 0
     lease.left += granted
     lease.startsAt = startsAt

@@ -8,8 +8,8 @@ export type SeenProofs = {
    * @param mark  identifies a proof and its key
    * @param iat   when it was made, seconds since 1970
    * @param now   milliseconds since 1970
-   * @returns     `first`: not used before. `again`: used. `forgotten`: older than what is remembered, so it may have
-   * been used. `full`: the memory is full of current proofs
+   * @returns     `first`: not used before. `again`: used. `forgotten`: older than the remembered proofs, so it may
+   * have been used. `full`: the memory is full of current proofs
    */
   use(mark: string, at: { iat: number; now: number }): 'first' | 'again' | 'forgotten' | 'full'
 }

@@ -169,7 +169,7 @@ export const Problem = Type.Object(
       Nullable(
         Type.String({
           description:
-            'For `gas_budget_exhausted`: time at which the budget is available again (ISO 8601); null if waiting does not help',
+            'For `gas_budget_exhausted`: time at which the budget is available again (ISO 8601). null: do not retry, an operator must raise the limit',
         }),
       ),
     ),

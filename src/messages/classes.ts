@@ -199,7 +199,7 @@ const ROWS: readonly TypedRow[] = [
       if (!bytes(message, 'spender').equals(X402_EXACT)) return null
       const permitted = struct(message, 'permitted')
       const to = bytes(struct(message, 'witness'), 'to')
-      return { grants: [pays(bytes(permitted, 'token'), to, number(permitted, 'amount'))] }
+      return { grants: [pays(bytes(permitted, 'token'), to, number(permitted, 'amount'), number(message, 'deadline'))] }
     },
   },
   {
@@ -319,6 +319,8 @@ const ROWS: readonly TypedRow[] = [
     'UserOperation(address sender,uint256 nonce,bytes initCode,bytes callData,uint256 callGasLimit,uint256 verificationGasLimit,uint256 preVerificationGas,uint256 maxFeePerGas,uint256 maxPriorityFeePerGas,bytes paymasterAndData)',
     'SafeOp(address safe,uint256 nonce,bytes initCode,bytes callData,uint128 verificationGasLimit,uint128 callGasLimit,uint256 preVerificationGas,uint128 maxPriorityFeePerGas,uint128 maxFeePerGas,bytes paymasterAndData,uint48 validAfter,uint48 validUntil,address entryPoint)',
     'SafeTx(address to,uint256 value,bytes data,uint8 operation,uint256 safeTxGas,uint256 baseGas,uint256 gasPrice,address gasToken,address refundReceiver,uint256 nonce)',
+    // before 1.0
+    'SafeTx(address to,uint256 value,bytes data,uint8 operation,uint256 safeTxGas,uint256 dataGas,uint256 gasPrice,address gasToken,address refundReceiver,uint256 nonce)',
     'SafeMessage(bytes message)',
     'Delegation(address delegate,address delegator,bytes32 authority,Caveat[] caveats,uint256 salt)Caveat(address enforcer,bytes terms)',
     'SpendPermission(address account,address spender,address token,uint160 allowance,uint48 period,uint48 start,uint48 end,uint256 salt,bytes extraData)',
@@ -327,11 +329,18 @@ const ROWS: readonly TypedRow[] = [
   ...[
     'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data)',
     'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,uint48 deadline,bytes data)',
+    // GSN 2 and 3, whose forwarder also takes a request of its own
+    pattern('ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 …)', 'validUntil(?:Time)?'),
+    pattern(`RelayRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,…RelayData relayData)RelayData(…)`, '(?:uint256 validUntil(?:Time)?,)?', String.raw`[\w ,]+`),
     'MetaTransaction(uint256 nonce,address from,bytes functionSignature)',
-  ].map((type) => rowOf('power', type, 'from')),
+  ].map((type) => rowOf('power', type, 'from')), // prettier-ignore
+  // Gelato
+  rowOf('power', pattern('…ERC2771(uint256 chainId,address target,bytes data,address user,…,uint256 userDeadline)', '(?:SponsoredCall|CallWithSyncFee)(?:Concurrent)?', '(?:uint256 userNonce|bytes32 userSalt)'), 'user'), // prettier-ignore
+  rowOf('power', 'SponsoredCall(uint256 chainId,address target,bytes data)'),
+  rowOf('power', pattern('ForwardRequest(uint256 chainId,address target,bytes data,address feeToken,uint256 paymentType,uint256 maxFee,…address sponsor,uint256 sponsorChainId,uint256 nonce,bool enforceSponsorNonce…)', '(?:uint256 gas,)?', '(?:,bool enforceSponsorNonceOrdering)?'), 'sponsor'), // prettier-ignore
 ]
 
-function rowOf(name: 'vote' | 'power', type: string, own?: string): TypedRow {
+function rowOf(name: 'vote' | 'power', type: string | RegExp, own?: string): TypedRow {
   return {
     class: name,
     at: 'anywhere',
@@ -343,8 +352,7 @@ function rowOf(name: 'vote' | 'power', type: string, own?: string): TypedRow {
 function authorization(message: StructValue, token: Buffer): RowReading {
   return {
     owners: owner(message, 'from'),
-    grants: [pays(token, bytes(message, 'to'), number(message, 'value'))],
-    usableUntil: number(message, 'validBefore'),
+    grants: [pays(token, bytes(message, 'to'), number(message, 'value'), number(message, 'validBefore'))],
   }
 }
 

@@ -143,7 +143,24 @@ const EXAMPLES: Example[] = [
     what: 'EIP-3009 transfer, as x402 pays with USDC',
     typed: typed(`TransferWithAuthorization${AUTHORIZED}`, authorized, { name: 'USD Coin', version: '2' }),
     ...{ class: 'payment', needs: 'token', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
-    moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: null }],
+    moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: SOON }],
+  },
+  {
+    what: 'EIP-3009 transfer for a day',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: DAY }),
+    ...{ class: 'payment', needs: 'token', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+  },
+  {
+    what: 'EIP-3009 transfer for a second longer: a cheque',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: DAY + 1 }),
+    ...{ class: 'payment', needs: 'approval', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+    ...{ warnings: ['long'], moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: DAY + 1 }] }, // prettier-ignore
+  },
+  {
+    what: 'EIP-3009 transfer without an end',
+    typed: typed(`TransferWithAuthorization${AUTHORIZED}`, { ...authorized, validBefore: maxUint256.toString() }),
+    ...{ class: 'payment', needs: 'approval', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 10_000n])] },
+    ...{ warnings: ['long'], moves: [{ kind: 'pays', token: USDC, amount: '10000', item: null, to: BOB, until: null }] }, // prettier-ignore
   },
   {
     what: 'EIP-3009 receive',
@@ -184,8 +201,8 @@ const EXAMPLES: Example[] = [
   },
   {
     what: 'EIP-2612 by the smallest unlimited amount',
-    typed: typed(PERMIT, permit({ value: (2n ** 128n).toString() })),
-    ...{ class: 'allowance', needs: 'approval', calls: [call(USDC, 'approve', [BOB, 2n ** 128n])] },
+    typed: typed(PERMIT, permit({ value: (2n ** 127n - 1n).toString() })),
+    ...{ class: 'allowance', needs: 'approval', calls: [call(USDC, 'approve', [BOB, 2n ** 127n - 1n])] },
     warnings: ['unlimited'],
   },
   {
@@ -196,8 +213,8 @@ const EXAMPLES: Example[] = [
   },
   {
     what: 'EIP-2612 by the largest amount that has an end',
-    typed: typed(PERMIT, permit({ value: (2n ** 128n - 1n).toString() })),
-    ...{ class: 'allowance', needs: 'token', calls: [call(USDC, 'approve', [BOB, 2n ** 128n - 1n])] },
+    typed: typed(PERMIT, permit({ value: (2n ** 127n - 2n).toString() })),
+    ...{ class: 'allowance', needs: 'token', calls: [call(USDC, 'approve', [BOB, 2n ** 127n - 2n])] },
   },
   {
     what: 'EIP-2612 that revokes',
@@ -298,6 +315,12 @@ const EXAMPLES: Example[] = [
     what: 'x402 by Permit2',
     typed: typed(X402, { ...permitted, spender: X402_PROXY, witness: { to: BOB, validAfter: 0 } }, AT_PERMIT2),
     ...{ class: 'payment', needs: 'token', sentence: 'pay', calls: [call(USDC, 'transfer', [BOB, 1_000n])] },
+    moves: [{ kind: 'pays', token: USDC, amount: '1000', item: null, to: BOB, until: SOON }],
+  },
+  {
+    what: 'x402 by Permit2 for more than a day',
+    typed: typed(X402, { ...permitted, deadline: DAY + 1, spender: X402_PROXY, witness: { to: BOB, validAfter: 0 } }, AT_PERMIT2), // prettier-ignore
+    ...{ class: 'payment', needs: 'approval', calls: [call(USDC, 'transfer', [BOB, 1_000n])], warnings: ['long'] },
   },
   {
     what: 'the witness of x402 for a spender that need not heed it',
@@ -421,8 +444,11 @@ const EXAMPLES: Example[] = [
 ]
 
 function powers(): Example[] {
+  const RELAYED = 'address relayWorker,address paymaster,address forwarder,bytes paymasterData,uint256 clientId'
   const operation = { sender: ALICE, nonce: 0, initCode: '0x', callData: '0x', preVerificationGas: 1, paymasterAndData: '0x' } // prettier-ignore
   const forward = { from: ALICE, to: BOB, value: 0, gas: 1, nonce: 0, data: '0x' }
+  const relayed = { relayWorker: BOB, paymaster: BOB, forwarder: USDC, paymasterData: '0x', clientId: 1 }
+  const gelato = { chainId: 1, target: BOB, data: '0x' }
   const all: [string, string, object][] = [
     ['an operation of ERC-4337', 'PackedUserOperation(address sender,uint256 nonce,bytes initCode,bytes callData,bytes32 accountGasLimits,uint256 preVerificationGas,bytes32 gasFees,bytes paymasterAndData)', { ...operation, accountGasLimits: WORD, gasFees: WORD }],
     ['an older operation of ERC-4337', 'UserOperation(address sender,uint256 nonce,bytes initCode,bytes callData,uint256 callGasLimit,uint256 verificationGasLimit,uint256 preVerificationGas,uint256 maxFeePerGas,uint256 maxPriorityFeePerGas,bytes paymasterAndData)', { ...operation, callGasLimit: 1, verificationGasLimit: 1, maxFeePerGas: 1, maxPriorityFeePerGas: 1 }],
@@ -431,6 +457,15 @@ function powers(): Example[] {
     ['a forwarder of OpenZeppelin 5', 'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,uint48 deadline,bytes data)', { ...forward, deadline: SOON }],
     ['a meta-transaction', 'MetaTransaction(uint256 nonce,address from,bytes functionSignature)', { nonce: 0, from: ALICE, functionSignature: '0xa9059cbb' }],
     ['a transaction of a Safe', 'SafeTx(address to,uint256 value,bytes data,uint8 operation,uint256 safeTxGas,uint256 baseGas,uint256 gasPrice,address gasToken,address refundReceiver,uint256 nonce)', { to: BOB, value: 1, data: '0x', operation: 0, safeTxGas: 0, baseGas: 0, gasPrice: 0, gasToken: ZERO, refundReceiver: ZERO, nonce: 0 }],
+    ['a transaction of an old Safe', 'SafeTx(address to,uint256 value,bytes data,uint8 operation,uint256 safeTxGas,uint256 dataGas,uint256 gasPrice,address gasToken,address refundReceiver,uint256 nonce)', { to: BOB, value: 1, data: '0x', operation: 0, safeTxGas: 0, dataGas: 0, gasPrice: 0, gasToken: ZERO, refundReceiver: ZERO, nonce: 0 }],
+    ['the forwarder of GSN 2', 'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 validUntil)', { ...forward, validUntil: 1 }],
+    ['the forwarder of GSN 3', 'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 validUntilTime)', { ...forward, validUntilTime: 1 }],
+    ['a request of GSN 2', `RelayRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 validUntil,RelayData relayData)RelayData(uint256 gasPrice,uint256 pctRelayFee,uint256 baseRelayFee,${RELAYED})`, { ...forward, validUntil: 1, relayData: { ...relayed, gasPrice: 1, pctRelayFee: 0, baseRelayFee: 0 } }],
+    ['a request of GSN 3', `RelayRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 validUntilTime,RelayData relayData)RelayData(uint256 maxFeePerGas,uint256 maxPriorityFeePerGas,uint256 transactionCalldataGasUsed,${RELAYED})`, { ...forward, validUntilTime: 1, relayData: { ...relayed, maxFeePerGas: 1, maxPriorityFeePerGas: 1, transactionCalldataGasUsed: 0 } }],
+    ['a sponsored call of Gelato', 'SponsoredCallERC2771(uint256 chainId,address target,bytes data,address user,uint256 userNonce,uint256 userDeadline)', { ...gelato, user: ALICE, userNonce: 0, userDeadline: SOON }],
+    ['a call of Gelato in any order', 'CallWithSyncFeeConcurrentERC2771(uint256 chainId,address target,bytes data,address user,bytes32 userSalt,uint256 userDeadline)', { ...gelato, user: ALICE, userSalt: WORD, userDeadline: SOON }],
+    ['an older call of Gelato', 'SponsoredCall(uint256 chainId,address target,bytes data)', gelato],
+    ['a forwarder of Gelato', 'ForwardRequest(uint256 chainId,address target,bytes data,address feeToken,uint256 paymentType,uint256 maxFee,uint256 gas,address sponsor,uint256 sponsorChainId,uint256 nonce,bool enforceSponsorNonce,bool enforceSponsorNonceOrdering)', { ...gelato, feeToken: ZERO, paymentType: 1, maxFee: 1, gas: 1, sponsor: ALICE, sponsorChainId: 1, nonce: 0, enforceSponsorNonce: true, enforceSponsorNonceOrdering: true }],
     ['a message of a Safe', 'SafeMessage(bytes message)', { message: WORD }],
     ['a delegation of ERC-7710', 'Delegation(address delegate,address delegator,bytes32 authority,Caveat[] caveats,uint256 salt)Caveat(address enforcer,bytes terms)', { delegate: BOB, delegator: ALICE, authority: WORD, caveats: [{ enforcer: BOB, terms: '0x' }], salt: 0 }],
     ['a spend permission of Coinbase', 'SpendPermission(address account,address spender,address token,uint160 allowance,uint48 period,uint48 start,uint48 end,uint256 salt,bytes extraData)', { account: ALICE, spender: BOB, token: USDC, allowance: 1, period: 1, start: 0, end: SOON, salt: 0, extraData: '0x' }],
@@ -453,6 +488,7 @@ suite('the table of classes', () => {
       assert.equal(found.moves, MOVING.has(example.class))
       assert.deepEqual(callsOf(found), example.calls ?? [])
       assert.deepEqual(found.summary.warnings, example.warnings ?? [])
+      assert.equal(found.extra, example.warnings?.includes('long') === true ? 'long' : null)
       if (example.sentence !== undefined) assert.equal(found.summary.sentence, example.sentence)
       if (example.moves !== undefined) assert.deepEqual(found.summary.moves, example.moves)
       assert.equal(found.summary.moves.length, found.calls.length)
@@ -508,7 +544,7 @@ suite('the table of classes', () => {
   })
 
   test('what names its owner is signed by that owner only', () => {
-    const owners = ['from', 'owner', 'holder', 'authorizer', 'maker', 'offerer', 'voter']
+    const owners = ['from', 'owner', 'holder', 'authorizer', 'maker', 'offerer', 'voter', 'user', 'sponsor']
     let count = 0
     for (const { what, typed: source } of EXAMPLES) {
       const message = source.message as Record<string, unknown>
@@ -544,6 +580,7 @@ suite('the table of classes', () => {
       'an operation of ERC-4337': '29a0bca4af4be3421398da00295e58e6d7de38cb492214754cb6a47507dd6f8e',
       'a forwarder of OpenZeppelin 4': 'dd8f4b70b0f4393e889bd39128a30628a78b61816a9eb8199759e7a349657e48',
       'a transaction of a Safe': 'bb8310d486368db6bd6f849402fdd73ad53d316b5a4b2644ad6efe0f941286d8',
+      'a transaction of an old Safe': '14d461bc7412367e924637b363c7bf29b8f47e2f84869f4426e5633d8af47b20',
       'a message of a Safe': '60b3cbf8b4a223d68d641b3b6ddf9a298e7f33710cf3d3a9d1146b5a6150fbca',
       'a delegation of ERC-7710': '88c1d2ecf185adf710588203a5f263f0ff61be0d33da39792cde19ba9aa4331e',
       'a spend permission of Coinbase': 'c9fa0f0252014cf89ab0539e3bb3adcb76f93e6bb6494e8cc61c14e2761ee2e4',
@@ -637,9 +674,37 @@ test('a permit inside another message is no permit, and needs a user', () => {
   }
 })
 
-test('an empty batch of allowances allows nothing', () => {
-  const source = typed(`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }, AT_PERMIT2) // prettier-ignore
-  assert.deepEqual([classOf(source).calls, classOf(source).needs], [[], 'token'])
+test('an end that no date can hold is none, whatever message or call names it', () => {
+  const last = 8_640_000_000_000n
+  const untilOf = (until: bigint) => {
+    const text = until.toString()
+    return [
+      typed(SINGLE, single({ expiration: text }), AT_PERMIT2),
+      typed(`PermitTransferFrom(${FROM})${PERMITTED}`, { ...permitted, deadline: text }, AT_PERMIT2),
+      typed(SEAPORT, seaport({ endTime: text }), SEAPORT_16),
+    ].map((source) => classOf(source).summary.moves[0]!.until)
+  }
+  assert.deepEqual(untilOf(last), Array(3).fill(Number(last)))
+  assert.equal(new Date(Number(last) * 1_000).toISOString(), '+275760-09-13T00:00:00.000Z')
+  for (const until of [last + 1n, 2n ** 48n - 1n]) assert.deepEqual(untilOf(until), Array(3).fill(null))
+})
+
+test('a hash by whatever name is typed data that nobody knows', () => {
+  for (const type of ['CoinbaseSmartWalletMessage(bytes32 hash)', 'Kernel(bytes32 hash)']) {
+    const found = classOf(typed(type, { hash: WORD }))
+    assert.deepEqual([found.class, found.needs, found.summary.warnings], ['other', 'approval', ['unknown']], type)
+  }
+})
+
+test('a batch that allows nothing is refused', () => {
+  const batches: [type: string, message: object][] = [
+    [`PermitBatch(PermitDetails[] details,address spender,uint256 sigDeadline)${DETAILS}`, { details: [], spender: BOB, sigDeadline: SOON }],
+    [`PermitBatchTransferFrom(${BATCH_FROM})${PERMITTED}`, { ...permitted, permitted: [] }],
+  ] // prettier-ignore
+  for (const [type, message] of batches) invalid(typed(type, message, AT_PERMIT2), '/message', type)
+  // An order may ask for something and offer nothing: a user decides.
+  const order = typed(`PermitBatchWitnessTransferFrom(${BATCH_FROM},bytes32 witness)${PERMITTED}`, { ...permitted, permitted: [], witness: WORD }, AT_PERMIT2) // prettier-ignore
+  assert.deepEqual([classOf(order).class, classOf(order).needs], ['order', 'approval'])
 })
 
 test('whatever is changed in a message, it is classified or refused with its place, and what is stored is the same message', () => {

@@ -1,9 +1,9 @@
 import { checksummed } from './address.ts'
 import { readClass, type MessageClass, type TypedReading } from './classes.ts'
 import type { EquivalentCall } from './equivalent-call.ts'
-import { isUnlimited, type Grant } from './grants.ts'
+import { isUnlimited, secondsOf, type Grant } from './grants.ts'
 import { typedDataInvalid } from './invalid.ts'
-import { looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
+import { hostsOf, looksLikeLogin, problemOfLogin, readLogin } from './login.ts'
 import type { MessageFacts } from './message-facts.ts'
 import { textOf, type Message } from './message.ts'
 import type { TypedData } from './typed-data.ts'
@@ -19,8 +19,15 @@ export type Classified = {
   problem: string | null
   /** encodeType of the primary type; null for texts and bytes */
   type: string | null
-  /** host of a login */
+  /** host of a login, in lower case */
   domain: string | null
+  /** hosts that a login is for: its own, and that of its URI */
+  hosts: readonly string[]
+  /**
+   * what it does beyond its class, so that it needs a user's approval: a login that grants resources, a payment or an allowance that
+   * can be used for more than a day
+   */
+  extra: 'resources' | 'long' | null
   verifyingContract: Buffer | null
   /** whether it moves tokens, or may */
   moves: boolean
@@ -70,7 +77,7 @@ const NEEDS: Readonly<Record<MessageClass, 'token' | 'approval' | 'rule'>> = {
   opaque: 'rule',
 }
 const MOVES: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'order', 'power', 'opaque'])
-/** An allowance that a signature alone may grant ends after this many seconds. */
+/** What a token alone may sign can be used for this many seconds. */
 const MAX_SECONDS = 86_400
 
 /**
@@ -84,11 +91,12 @@ export function classify(message: Message, facts: MessageFacts): Classified {
   if (!looksLikeLogin(text)) return plain('text', [])
   const login = readLogin(text)
   if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
-  const classified = plain('login', [], login.domain)
+  const hosts = hostsOf(login)
   const wrong = problemOfLogin(login, facts)
-  if (wrong !== null) return never(wrong.isForeign ? plain('login', ['other-domain'], login.domain) : classified, wrong.problem) // prettier-ignore
+  const found = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
   // A resource can be a permission (ERC-5573). ERC-8019 signs none of them by itself.
-  return login.resources.length === 0 ? classified : { ...classified, needs: 'approval' }
+  const classified: Classified = login.resources.length === 0 ? found : { ...found, needs: 'approval', extra: 'resources' } // prettier-ignore
+  return wrong === null ? classified : never(classified, wrong.problem)
 }
 
 const never = (classified: Classified, problem: string): Classified => ({ ...classified, needs: 'never', problem })
@@ -96,11 +104,11 @@ const never = (classified: Classified, problem: string): Classified => ({ ...cla
 const plain = (
   name: 'login' | 'text' | 'opaque',
   warnings: Summary['warnings'],
-  domain: string | null = null,
+  hosts: readonly string[] = [],
 ): Classified => ({
-  ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain, verifyingContract: null },
-  ...{ moves: MOVES.has(name), calls: [] },
-  summary: { sentence: name, moves: [], domain, warnings },
+  ...{ class: name, needs: NEEDS[name], problem: null, type: null, domain: hosts[0] ?? null, hosts },
+  ...{ extra: null, verifyingContract: null, moves: MOVES.has(name), calls: [] },
+  summary: { sentence: name, moves: [], domain: hosts[0] ?? null, warnings },
 })
 
 function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
@@ -113,28 +121,26 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     throw typedDataInvalid(['domain', 'chainId'], 'what moves money names its network')
   for (const { path, address } of reading.owners)
     if (!address.equals(facts.address)) throw typedDataInvalid(['message', ...path], 'it is not the account that signs')
+  // Without an effect it would pass every limit, and its page would have nothing to say.
+  if (reading.grants.length === 0 && NEEDS[reading.class] === 'token')
+    throw typedDataInvalid(['message'], 'it allows nothing')
   const own = ownProblem(typed, facts)
   const isLong = isLonger(reading, facts)
-  const isOpen = reading.grants.some(isUnlimited) || isLong
+  const isOpen = isLong || (reading.class === 'allowance' && reading.grants.some(isUnlimited))
   return {
     class: reading.class,
-    needs: own !== null ? 'never' : reading.class === 'allowance' && isOpen ? 'approval' : NEEDS[reading.class],
+    needs: own !== null ? 'never' : isOpen ? 'approval' : NEEDS[reading.class],
     problem: own,
     type: typed.encodedType,
     domain: null,
+    hosts: [],
+    extra: isLong ? 'long' : null,
     verifyingContract,
     moves: isMoving,
     calls: reading.grants.map(({ call }) => call),
     summary: {
       sentence: sentenceOf(reading),
-      moves: reading.grants.map((grant) => ({
-        kind: grant.kind,
-        token: grant.token === null ? null : checksummed(grant.token),
-        amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
-        item: grant.item?.toString() ?? null,
-        to: checksummed(grant.to),
-        until: grant.until === null || grant.until > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(grant.until),
-      })),
+      moves: reading.grants.map(moveOf),
       domain: null,
       warnings: [
         ...(reading.grants.some(isUnlimited) ? (['unlimited'] as const) : []),
@@ -147,6 +153,16 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     },
   }
 }
+
+/** Returns a grant as a summary has it. */
+export const moveOf = (grant: Grant): Summary['moves'][number] => ({
+  kind: grant.kind,
+  token: grant.token === null ? null : checksummed(grant.token),
+  amount: grant.amount === 'all' ? 'all' : isUnlimited(grant) ? 'unlimited' : grant.amount.toString(),
+  item: grant.item?.toString() ?? null,
+  to: checksummed(grant.to),
+  until: secondsOf(grant.until),
+})
 
 /** Tells whether the domain has the network's id in its salt, as Polygon's meta-transactions do. */
 const isSalt = ({ domain: { salt } }: TypedData, { chainId }: MessageFacts): boolean =>
@@ -174,9 +190,9 @@ const isRevocation = ({ grants }: TypedReading): boolean =>
 const isForOthers = ({ buyers }: TypedReading, { address }: MessageFacts): boolean =>
   buyers.some((ofOrder) => !ofOrder.some((buyer) => buyer.equals(address)))
 
-/** Tells whether what is allowed can be taken, or the signature used, for more than a day. */
+/** Tells whether a payment or an allowance can be taken, or its signature used, for more than a day. */
 function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
-  if (reading.class !== 'allowance' || isRevocation(reading)) return false
+  if (NEEDS[reading.class] !== 'token' || isRevocation(reading)) return false
   const last = BigInt(Math.floor(at / 1_000) + MAX_SECONDS)
   return reading.grants.some(({ until }) => {
     const end = until ?? reading.usableUntil

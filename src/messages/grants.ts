@@ -1,4 +1,5 @@
 import { callOf, PERMIT2, type EquivalentCall } from './equivalent-call.ts'
+import { isUnlimitedAmount } from './unlimited.ts'
 
 /** One thing that a signature pays or allows, with the call that has the same effect. */
 export type Grant = {
@@ -15,15 +16,15 @@ export type Grant = {
   call: EquivalentCall
 }
 
-/**
- * The smallest allowance that counts as unlimited, and the one value below it that does, as for transactions
- * (`signer/policy/calldata.ts`).
- */
-const MIN_UNLIMITED = 2n ** 128n
-const UNLIMITED_96 = 2n ** 96n - 1n
-
 export const isUnlimited = ({ amount, item }: Grant): boolean =>
-  amount === 'all' || (item === null && (amount >= MIN_UNLIMITED || amount === UNLIMITED_96))
+  amount === 'all' || (item === null && isUnlimitedAmount(amount))
+
+/** The last second that a date can hold. Source: ECMAScript, time values */
+const LAST_SECOND = 8_640_000_000_000n
+
+/** Returns an end as a number; null if there is none. A later end than a date can hold is none: Permit2 stores “never” as 2^48 − 1. */
+export const secondsOf = (until: bigint | null): number | null =>
+  until === null || until > LAST_SECOND ? null : Number(until)
 
 const UINT256 = 2n ** 256n - 1n
 const UINT160 = 2n ** 160n - 1n
@@ -31,8 +32,8 @@ const UINT48 = 2n ** 48n - 1n
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
 /** Pays an amount of a token. */
-export const pays = (token: Buffer, to: Buffer, amount: bigint): Grant => ({
-  ...{ kind: 'pays', token, amount, item: null, to, until: null },
+export const pays = (token: Buffer, to: Buffer, amount: bigint, until: bigint | null = null): Grant => ({
+  ...{ kind: 'pays', token, amount, item: null, to, until },
   call: callOf(token, 'transfer(address,uint256)', [to, amount]),
 })
 

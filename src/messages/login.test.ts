@@ -52,7 +52,8 @@ test('a login of the application’s own domain is signed with the token alone',
     assert.deepEqual([found.class, found.needs, found.problem], ['login', 'token', null], text)
     assert.deepEqual([found.moves, found.calls, found.type], [false, [], null])
     assert.deepEqual(found.summary.warnings, [])
-    assert.equal(found.domain, changes.domain ?? 'app.example')
+    assert.equal(found.domain, changes.domain?.toLowerCase() ?? 'app.example')
+    assert.equal(found.summary.domain, found.domain)
     assert.deepEqual(classify(readMessage({ hex: `0x${Buffer.from(text).toString('hex')}` }), facts), found, 'as bytes')
   }
 })
@@ -69,6 +70,18 @@ test('an application that registered a loopback host without a port may use any 
     ['localhost.evil.example:1', 'http://localhost.evil.example:1/', 'localhost'],
   ] as const)
     assert.equal(ownOf(domain, uri, [registered]), 'never', `${domain} ${uri}`)
+})
+
+test('a rule judges both hosts of a login, in lower case', () => {
+  const hostsOf = (changes: Changes) => classOf(login(changes)).hosts
+  assert.deepEqual(hostsOf({ domain: 'App.Example', uri: 'https://APP.example/' }), ['app.example'])
+  assert.deepEqual(hostsOf({ uri: 'https://LOCALHOST:3000/' }), ['app.example', 'localhost:3000'])
+  assert.deepEqual(hostsOf({ uri: 'https://evil.example/' }), ['app.example', 'evil.example'])
+  assert.deepEqual(classOf('Hello').hosts, [])
+  // The sign of Kelvin is a k in lower case, and another host.
+  const text = login({ domain: 'kiosk.example', uri: 'https://kiosk.example/' })
+  assert.equal(classOf(text, { domains: ['kiosk.example'] }).needs, 'token')
+  assert.equal(classOf(text.replace('kiosk', '\u212Aiosk'), { domains: ['kiosk.example'] }).needs, 'never')
 })
 
 test('a login is parsed as viem parses it', () => {
@@ -90,7 +103,8 @@ test('a login is parsed as viem parses it', () => {
 
 test('a login with resources needs a user: a resource can be a permission', () => {
   const found = classOf(login({ resources: ['urn:recap:eyJhdHQiOnt9fQ'] }))
-  assert.deepEqual([found.class, found.needs, found.problem], ['login', 'approval', null])
+  assert.deepEqual([found.class, found.needs, found.extra, found.problem], ['login', 'approval', 'resources', null])
+  assert.equal(classOf(login()).extra, null)
 })
 
 test('a login for another domain is phishing, and never signed', () => {
@@ -131,6 +145,8 @@ test('a login of another account or network, too old, too early or over is never
     ['a user name in the URI', login({ uri: 'https://someone@app.example/' })],
     ['another scheme than the URI', login({ scheme: 'http' })],
     ['a URI of no page', login({ uri: 'ftp://app.example/' })],
+    ['a page that is not encrypted', login({ uri: 'http://app.example/login' })],
+    ['the same with its scheme', login({ scheme: 'http', uri: 'http://app.example/login' })],
   ]
   for (const [what, changed] of never) {
     const { class: name, needs, problem } = classOf(changed)

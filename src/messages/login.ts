@@ -26,7 +26,7 @@ const DATE = String.raw`\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|
 /** Fields in their order, each on one line. The statement may have any visible character: applications speak many languages. */
 const LOGIN = new RegExp(
   [
-    String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>[^\s/?#@\\]+) wants you to sign in with your Ethereum account:\n`,
+    String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>(?:(?![/?#@\\])[!-~])+) wants you to sign in with your Ethereum account:\n`,
     String.raw`(?<address>0x[0-9a-fA-F]{40})\n\n(?:(?<statement>[^\n\r\p{Cf}\p{Zl}\p{Zp}]+)\n)?\n`,
     String.raw`URI: (?<uri>[A-Za-z][A-Za-z0-9+.-]*:[!#-;=?-\[\]_a-z~]+)\nVersion: 1\n`,
     String.raw`Chain ID: (?<chainId>[1-9]\d{0,15})\nNonce: (?<nonce>[A-Za-z0-9]{8,})\nIssued At: (?<issuedAt>${DATE})`,
@@ -60,6 +60,16 @@ export function readLogin(text: string): LoginText | null {
   }
 }
 
+/** Tells whether a page has a scheme that an origin can be registered with. */
+const isSecure = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'https:' || (protocol === 'http:' && LOOPBACK.has(hostname))
+
+/** Returns the hosts that a login is for, each once and in lower case: its own, and that of its URI. */
+export function hostsOf({ domain, uri }: LoginText): string[] {
+  const hosts = [domain.toLowerCase(), ...(URL.canParse(uri) ? [new URL(uri).host] : [])]
+  return [...new Set(hosts.filter((host) => host !== ''))]
+}
+
 /**
  * Returns why a login may not be signed for the application that asks; null if it may.
  * Source: ERC-4361, verifying a message, and ERC-8019
@@ -77,7 +87,7 @@ export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForei
   const [at, issued] = [facts.at, Date.parse(login.issuedAt)]
   const problems: [isWrong: boolean, problem: string][] = [
     [uri.username !== '' || uri.password !== '', 'the URI has a user name'],
-    [uri.protocol !== 'https:' && uri.protocol !== 'http:', 'the URI is not of a web page'],
+    [!isSecure(uri), 'the URI is not https, nor http on loopback'],
     [login.scheme !== null && `${login.scheme.toLowerCase()}:` !== uri.protocol, 'scheme and URI differ'],
     [login.address !== checksummed(facts.address), 'the login is for another account, or its checksum is missing'],
     [login.chainId !== String(facts.chainId), 'the login is for another network'],

@@ -22,8 +22,12 @@ const MAX_TYPE_LENGTH = 192
 const NAME = /^[A-Za-z_$][\w$]{0,127}$/
 /** Names that a JavaScript object inherits: another program would read another value than the one that is hashed. */
 const INHERITED = new Set(['__proto__', 'constructor', 'prototype'])
-/** Solidity's elementary types, and texts that look like one and are not. */
-const ELEMENTARY = /^(?:address|bool|string|bytes\d*|byte|u?int\d*|u?fixed(?:\d+x\d+)?|function|mapping)$/
+/**
+ * Names that no struct may have: Solidity's elementary types and texts that look like one, everything that begins like a number or
+ * bytes, and everything with a dollar sign. Other libraries reject these names or hash them in another way.
+ * Source: eth-sig-util findTypeDependencies, viem validateReference
+ */
+const NO_STRUCT = /^(?:address|bool|string|byte|u?fixed(?:\d+x\d+)?|function|mapping)$|^(?:u?int|bytes)|\$/
 
 export const DOMAIN_TYPE = 'EIP712Domain'
 
@@ -49,7 +53,7 @@ export function readStructTypes(declared: ReadonlyMap<string, unknown>, primaryT
   const types = new Map<string, StructMember[]>()
   for (const [name, members] of declared) {
     if (name === DOMAIN_TYPE) continue
-    if (!isName(name) || ELEMENTARY.test(name)) throw typedDataInvalid(['types', name], 'it is not a name of a type')
+    if (!isStructName(name)) throw typedDataInvalid(['types', name], 'it is not a name of a type')
     types.set(name, readMembers(members, ['types', name]))
   }
   if (!types.has(primaryType)) throw typedDataInvalid(['primaryType'], 'it is not a type of this typed data')
@@ -86,6 +90,7 @@ export function readMembers(value: unknown, path: (string | number)[]): StructMe
 }
 
 const isName = (text: string): boolean => NAME.test(text) && !INHERITED.has(text)
+const isStructName = (text: string): boolean => isName(text) && !NO_STRUCT.test(text)
 
 function typeOf(text: string): ValueType | null {
   const [, element, length] = /^(.+)\[(|[1-9]\d{0,4})\]$/s.exec(text) ?? []
@@ -99,7 +104,7 @@ function typeOf(text: string): ValueType | null {
     return { is: 'integer', isSigned: sign === '', bits: Number(bits) }
   const [, size] = /^bytes([1-9]\d?)$/.exec(text) ?? []
   if (size !== undefined && Number(size) <= 32) return { is: 'fixedBytes', length: Number(size) }
-  return isName(text) && !ELEMENTARY.test(text) && text !== DOMAIN_TYPE ? { is: 'struct', name: text } : null
+  return isStructName(text) && text !== DOMAIN_TYPE ? { is: 'struct', name: text } : null
 }
 
 const structOf = (type: ValueType): string | null =>

@@ -133,11 +133,32 @@ test('200 generated messages hash as viem and ethers hash them, from an object, 
   }
 })
 
-test('a type name with a dollar sign hashes as ethers hashes it', () => {
-  const types = { $Mail: [{ name: '$a', type: '$Item[]' }], $Item: [{ name: '_', type: 'uint8' }] }
-  const message = { $a: [{ _: 7 }] }
-  const expected = TypedDataEncoder.hash({ name: 'Test' }, types, message)
-  assert.equal(digest({ types, primaryType: '$Mail', domain: { name: 'Test' }, message }), expected)
+test('whatever names are accepted, viem and ethers hash them alike', () => {
+  const starts = ['', '$', '_', 'int', 'uint', 'bytes', 'byte', 'bool', 'string', 'address', 'fixed', 'function', 'mapping', 'tuple', 'Int', 'x'] // prettier-ignore
+  const names = starts.flatMap((start) => ['', '$', '_', '1', '8', '32', '256', 'er', 'Box', 'a$b', '$1'].map((end) => start + end)) // prettier-ignore
+  const counts = { structs: 0, members: 0 }
+  const hashesAlike = ({ types, primaryType, domain, message }: Source): boolean => {
+    const source = { types, primaryType, domain, message }
+    try {
+      readMessage({ typedData: source })
+    } catch {
+      return false
+    }
+    assert.equal(digest(source), hashTypedData(source as Parameters<typeof hashTypedData>[0]), JSON.stringify(types))
+    assert.equal(digest(source), TypedDataEncoder.hash(domain, types, message))
+    return true
+  }
+  const item = [{ name: 'value', type: 'uint8' }]
+  for (const name of names) {
+    const rest = { domain: { name: 'Test' }, message: { item: { value: 7 }, items: [{ value: 8 }] } }
+    const members = [{ name: 'item', type: name }, { name: 'items', type: `${name}[]` }] // prettier-ignore
+    if (hashesAlike({ ...rest, types: { One: members, [name]: item }, primaryType: 'One' })) counts.structs++
+    if (hashesAlike({ types: { [name]: item }, primaryType: name, domain: rest.domain, message: { value: 7 } })) counts.structs++ // prettier-ignore
+    if (hashesAlike({ types: { One: [{ name, type: 'uint8' }] }, primaryType: 'One', domain: rest.domain, message: { [name]: 7 } })) counts.members++ // prettier-ignore
+  }
+  assert.ok(counts.structs > 100 && counts.members > 100, JSON.stringify(counts))
+  for (const name of ['intent', 'internalOrder', 'uintBox', 'bytesHolder', 'A$B', '$Mail'])
+    refused({ types: { One: [{ name: 'item', type: name }], [name]: item }, primaryType: 'One', domain: { name: 'Test' }, message: { item: { value: 7 } } }, /^\/types\//, name) // prettier-ignore
 })
 
 test('the order in which types are declared does not matter, and whether the domain is declared', () => {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { issuerOf, type App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import { findApplication } from '../applications/registry.ts'
-import { newSecret } from '../ids.ts'
+import { isId, newSecret } from '../ids.ts'
 
 /** Client id of our own pages. Ids of registered applications contain no colon, so none can equal it. */
 export const OWN_CLIENT = 'urn:chatelaine:account'
@@ -43,9 +43,6 @@ type FirstVisit = 'first' | 'approvals' | `approval.${string}`
 const isFirstVisit = (place: ComesBackTo | FirstVisit): place is FirstVisit =>
   place === 'first' || place === 'approvals' || place.startsWith('approval.')
 
-/** Form of the ids of approvals, and so of the only part of an address that comes back from a sign-in. */
-export const APPROVAL_ID = /^[\w-]{1,64}$/
-
 /**
  * Returns the path to which a sign-in comes back. `state` can be written by anyone: it chooses among our own pages.
  */
@@ -53,7 +50,7 @@ export function pathAfter(state: unknown): string {
   if (typeof state !== 'string') return '/account'
   if (state === 'send' || state === 'export' || state === 'approvals') return `/account/${state}`
   const [, id = ''] = /^appro(?:val|ve)\.(.*)$/s.exec(state) ?? []
-  if (APPROVAL_ID.test(id)) return `/account/approvals/${id}`
+  if (isId(id)) return `/account/approvals/${id}`
   return state === 'again' ? '/account?done=again' : '/account'
 }
 

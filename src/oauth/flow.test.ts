@@ -7,7 +7,7 @@ import * as oauth4webapi from 'oauth4webapi'
 import * as client from 'openid-client'
 import type { Application } from '../applications/application.ts'
 import { saveApplication } from '../applications/registry.ts'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import {
   addressOf,
   demoApplication,

@@ -60,7 +60,7 @@ export async function loadKeys({
 
 /**
  * Replaces the keys by those that `change` returns. Readers of the file see the old or the new keys, never a part.
- * @throws Error  if there are no keys; what `change` throws
+ * @throws Error  if there are no keys; the errors of `change`
  */
 export async function changeKeys(
   { keysFile, jwksFile }: { keysFile: string; jwksFile: string },

@@ -1,6 +1,6 @@
 import { html } from 'ghtml'
 import type { ErrorCode } from '../errors.ts'
-import { rich } from '../http/page.ts'
+import { ends, rich } from '../http/page.ts'
 import type { Texts } from '../texts/en.ts'
 import { isGoogle, providerIcon } from './federation/provider-icons.ts'
 import type { ProviderSettings } from './federation/providers.ts'
@@ -101,7 +101,7 @@ export function consentBody(words: Texts, asked: Consent): string {
         !${picture(imageSrc, 'avatar')}
         <div class="stack tight">
           <p><b>${username}</b> <span class="badge">${provider}</span></p>
-          <p class="muted mono" title="${address}">${address.slice(0, 8)}…${address.slice(-6)}</p>
+          <p class="muted mono" title="${address}">${ends(address)}</p>
         </div>
       </div>
       <hr />

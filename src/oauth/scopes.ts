@@ -1,5 +1,6 @@
 import type { Application } from '../applications/application.ts'
 import { machinePermissions, userPermissions, type Permission } from '../applications/permissions.ts'
+import { webOrigin } from '../applications/redirects.ts'
 
 /** Scopes of OpenID Connect. The scopes of the API are the permissions of applications. */
 export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as const
@@ -8,22 +9,22 @@ export const openidScopes = ['openid', 'profile', 'email', 'offline_access'] as 
  * Returns the claim that tells the signer for which hosts a token may sign in with its account (ERC-4361): those of the
  * application's origins and redirect addresses. Only tokens that may sign messages have it.
  */
-export function domainsClaim(
-  scope: string | undefined,
-  { allowedOrigins, redirectUris }: Pick<Application, 'allowedOrigins' | 'redirectUris'>,
-): { domains?: string[] } {
+export function domainsClaim(scope: string | undefined, application: Registered): { domains?: string[] } {
   const isSigning = (scope ?? '').split(' ').includes('messages:sign' satisfies Permission)
-  return isSigning ? { domains: domainsOf({ allowedOrigins, redirectUris }) } : {}
+  return isSigning ? { domains: domainsOf(application) } : {}
 }
 
-/** Returns the hosts of an application's origins and redirect addresses. */
-export function domainsOf({
-  allowedOrigins,
-  redirectUris,
-}: Pick<Application, 'allowedOrigins' | 'redirectUris'>): string[] {
-  const hosts = [...allowedOrigins, ...redirectUris].map((uri) => new URL(uri).host)
-  return [...new Set(hosts.filter((host) => host !== ''))]
-}
+type Registered = Pick<Application, 'allowedOrigins' | 'redirectUris'>
+
+/** Returns the web origins of an application: its origins, and those of its redirect addresses. */
+export const webOriginsOf = ({ allowedOrigins, redirectUris }: Registered): string[] => [
+  ...new Set([...allowedOrigins, ...redirectUris].flatMap((uri) => webOrigin(uri) ?? [])),
+]
+
+/** Returns the hosts of an application's web origins. A redirect address with a private-use scheme has none. */
+export const domainsOf = (application: Registered): string[] => [
+  ...new Set(webOriginsOf(application).map((origin) => new URL(origin).host)),
+]
 
 /** The permission that costs money: it is shown separately and needs a recent sign-in. */
 export const SPENDS = 'contracts:write' satisfies Permission

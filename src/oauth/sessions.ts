@@ -21,7 +21,7 @@ export const provenVisitor = async (app: App, visitor: Visitor): Promise<ProvenV
   user: await provenUser(app, visitor.user),
 })
 
-/** Returns who is signed in in this browser, from the authorization server's signed cookie; null if nobody is. */
+/** Returns the user of this browser's session, from the authorization server's signed cookie; null if there is none. */
 export async function readVisitor(
   app: IdentityReader,
   provider: Provider,

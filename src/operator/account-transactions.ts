@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { explorerOf } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import type { UserId } from '../ids.ts'

@@ -95,8 +95,8 @@ const AccountTransaction = Type.Object(
     hash: Hash,
     explorerUrl: Nullable(Type.String({ description: 'null if the network has no explorer' })),
     to: Address,
-    value: Type.String({ description: 'wei' }),
-    abi: Type.String({ description: 'Idempotency key of the application; empty if it sent none' }),
+    value: Type.String({ description: 'Value sent, wei' }),
+    abi: Type.String({ description: 'ABI of the called function; empty if the application sent none' }),
     fee: Nullable(
       Type.String({ description: 'Fee in wei; null before the transaction is mined, and if a sponsor paid' }),
     ),
@@ -190,7 +190,7 @@ export const signOut = {
 export const listExports = {
   ...shared,
   operationId: 'listKeyExports',
-  summary: 'List requests for keys',
+  summary: 'List requests to export a key',
   description:
     'Lists the newest 500 open requests, oldest first. `X-Total-Count` is the total number (docs/operate/key-export.md).',
   querystring: NoQuery,
@@ -200,7 +200,7 @@ export const listExports = {
 export const cancelExport = {
   ...ofOneAccount,
   operationId: 'cancelKeyExport',
-  summary: 'Cancel the request for a key',
+  summary: 'Cancel a request to export a key',
   description: 'The key is not exported, and the user may request it again. Without a request, nothing happens.',
   ...answers(ExportState, 404, 413, 415, 503),
 }

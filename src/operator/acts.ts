@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { ApplicationWriter } from '../applications/authentic.ts'
 import { readNetwork, updateNetwork } from '../applications/change-network.ts'
 import { distrustIssuer, trustIssuer, type IssuerDraft } from '../applications/issuers.ts'

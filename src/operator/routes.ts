@@ -7,7 +7,7 @@
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import { listApplications, readApplication } from '../applications/manage.ts'
 import { describeNetworks } from '../applications/networks.ts'

@@ -4,6 +4,7 @@ import { AppError } from '../errors.ts'
 import { toHex } from '../hex.ts'
 import type { Caller } from '../http/bearer.ts'
 import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
+import { isId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
 import type { OwnSignature } from './wire.ts'
@@ -34,7 +35,7 @@ export async function readSignature(
   { accountId, clientId }: Pick<Caller, 'accountId' | 'clientId'>,
   id: string,
 ): Promise<OwnSignature> {
-  const row = await signed(db, { accountId, clientId }).where('id', '=', id).executeTakeFirst()
+  const row = isId(id) ? await signed(db, { accountId, clientId }).where('id', '=', id).executeTakeFirst() : undefined
   if (row === undefined)
     throw new AppError('not_found', 'This application has no signature with this id of this user. Check the id.')
   return toWire(row)
@@ -96,6 +97,6 @@ const toWire = ({ id, kind, content, hash, class: name, summary, rule, signature
 /** @throws invalid_cursor  if the cursor belongs to another list */
 function placeOf(cursor: string): [since: string, id: string] {
   const [list, since, id] = readPageCursor(cursor, ['string', 'string', 'string']) as [string, string, string]
-  if (list !== 'signatures' || !isMoment(since) || !/^[\w-]{1,64}$/.test(id)) throw foreignCursor()
+  if (list !== 'signatures' || !isMoment(since) || !isId(id)) throw foreignCursor()
   return [since, id]
 }

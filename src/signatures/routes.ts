@@ -76,8 +76,14 @@ export function signatures(server: FastifyInstance, app: App): void {
   )
 }
 
+/** Returns whether a request costs no quota: it asked nobody, or its question waits already. */
+const isFree = (error: unknown): boolean =>
+  error instanceof AppError &&
+  (error.code === 'rate_limited' || (error.code === 'approval_required' && !error.asksAnew))
+
 /**
- * Signs, or performs a dry run. A repeat gets a header and costs no quota; neither does a request that asks its user.
+ * Signs, or performs a dry run. A repeat gets a header and costs no quota. A question to the user costs as much as a signature;
+ * asking again costs nothing.
  * @throws idempotency_key_invalid, and the errors of `signMessage`
  */
 async function respond(
@@ -94,7 +100,7 @@ async function respond(
   const asked = { ...content, idempotency: key === undefined ? null : { route: routeOptions.url!, key }, askedFrom: ip }
   const signing = underDeadline(app.clock.ticks() + SIGN_MS, () => signMessage(app, caller, asked))
   const { answer, isReplay } = await signing.catch((error: unknown) => {
-    if (error instanceof AppError && error.code === 'approval_required') request.quotaCharge?.giveBack()
+    if (isFree(error)) request.quotaCharge?.giveBack()
     throw error
   })
   if (!isReplay) return answer

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { verifyMessage, verifyTypedData } from 'viem/utils'
 import { createSiweMessage, parseSiweMessage } from 'viem/siwe'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { saveApplication } from '../applications/registry.ts'
 import { decide } from '../approvals/decide.ts'
 import { AppError } from '../errors.ts'
@@ -262,6 +262,35 @@ test('a denial is final for its key', async () => {
   assert.equal((await ask()).body.code, 'approval_denied')
 })
 
+test('a rejected request is not stored, and its key is free', async () => {
+  const before = [await rows(), await questions()]
+  const opaque = { hex: `0x${'9c'.repeat(32)}` }
+  assert.equal((await post(MESSAGE, opaque, { key: 'opaque' })).body.code, 'policy_denied')
+  assert.equal((await post(MESSAGE, { message: 'keyless' })).body.code, 'approval_required')
+  assert.deepEqual([await rows(), await questions()], before)
+  assert.equal((await post(MESSAGE, { message: login(alice) }, { key: 'opaque' })).status, 200)
+})
+
+test('a question is linked only for the message that it is about', async () => {
+  const ask = (message: string) => post(MESSAGE, { message }, { key: 'changes' })
+  const first = (await ask('First text')).body.approval
+  assert.equal((await ask('Second text')).body.code, 'idempotency_key_reused')
+  await world.db.updateTable('signatures').set({ created_at: sql<Date>`now() - interval '31 days'` }).where('signature', 'is', null).execute() // prettier-ignore
+  await deleteUnsigned(world.db)
+  await world.clock.advance(1)
+  const second = (await ask('Second text')).body.approval
+  assert.notEqual(second.id, first.id)
+  assert.equal((await ask('Second text')).body.approval.id, second.id)
+  const { content } = await world.db.selectFrom('approvals').select('content').where('id', '=', second.id).executeTakeFirstOrThrow() // prettier-ignore
+  assert.deepEqual(content, { message: { kind: 'text', content: 'Second text' } })
+  // An approval of the first signs nothing.
+  assert.equal(await answer(first.id, 'approved'), true)
+  assert.equal((await ask('Second text')).body.approval.id, second.id)
+  assert.equal(await answer(second.id, 'approved'), true)
+  const { signature } = (await ask('Second text')).body
+  assert.ok(await verifyMessage({ address: alice.address, message: 'Second text', signature }))
+})
+
 test('another user and another application see neither questions nor signatures', async () => {
   const mallory = await world.writer('mallory')
   const permissions = ['wallet:read', 'messages:sign'] as const
@@ -287,6 +316,15 @@ test('another user and another application see neither questions nor signatures'
   }
   const approveTheirs = decide(world.first.app, { id: approval.id, accountId: mallory.accountId, decision: 'approved', token: 'x' }) // prettier-ignore
   assert.equal(await approveTheirs, false)
+})
+
+test('an id that is none is not found, whatever it consists of', async () => {
+  const odd = ['%00', 'a%00', '%2e%2e', '%20', '%F0%9F%94%91', '%27', 'sig_none', 'x'.repeat(64)]
+  for (const id of odd)
+    for (const path of [`/v1/approvals/${id}`, `/v1/signatures/${id}`]) {
+      const { status, body } = await get(path)
+      assert.deepEqual([status, body.code], [404, 'not_found'], path)
+    }
 })
 
 test('signatures are listed newest first, without requests that were never signed', async () => {
@@ -394,9 +432,9 @@ test('each permission is needed: messages:sign, and contracts:write for what mov
   assert.equal((await post(TYPED_DATA, moves)).status, 200)
 })
 
-test('a signature takes one write of the quota; its repeats and questions to the user take none', async () => {
+test('a signature and a question to the user each take one write of the quota; their repeats take none', async () => {
   const dora = await world.writer('dora')
-  const quotas = JSON.stringify([{ counts: 'writes', limit: 2, per: 'day' }])
+  const quotas = JSON.stringify([{ counts: 'writes', limit: 4, per: 'day' }])
   await world.db.updateTable('applications').set({ quotas }).where('client_id', '=', 'demo').execute()
   await world.clock.advance(6_000)
   try {
@@ -406,10 +444,11 @@ test('a signature takes one write of the quota; its repeats and questions to the
     }
     const FIXED = new Date()
     const found = [await sign('one'), await sign('one')]
-    for (let times = 0; times < 3; times++)
-      found.push((await post(MESSAGE, { message: 'ask me' }, { as: dora, key: 'asks' })).body.code)
+    for (const key of ['asks', 'asks', 'asks', 'asks more', 'asks more', undefined])
+      found.push((await post(MESSAGE, { message: 'ask me' }, { as: dora, ...(key === undefined ? {} : { key }) })).body.code) // prettier-ignore
     found.push(await sign('two'), await sign('two'), await sign('three'), await sign('one'))
-    assert.deepEqual(found, [200, 200, ...Array.from({ length: 3 }, () => 'approval_required'), 200, 200, 'quota_exhausted', 200]) // prettier-ignore
+    assert.deepEqual(found, [200, 200, ...Array.from({ length: 6 }, () => 'approval_required'), 200, 200, 'quota_exhausted', 200]) // prettier-ignore
+    assert.equal((await post(MESSAGE, { message: 'ask me' }, { as: dora, key: 'over' })).body.code, 'quota_exhausted')
   } finally {
     await world.db.updateTable('applications').set({ quotas: '[]' }).where('client_id', '=', 'demo').execute()
     await world.clock.advance(6_000)
@@ -431,4 +470,27 @@ test('a question that nobody answered, and an approval that nobody used in time,
   assert.equal(await answer(third.id, 'approved'), true)
   assert.equal((await ask()).status, 200)
   assert.deepEqual(await Promise.all([first, second, third].map(async ({ id }) => (await get(`/v1/approvals/${id}`)).body.state)), ['expired', 'used', 'used']) // prettier-ignore
+})
+
+test('at most 20 questions of an application wait for a user, and one more is neither asked nor stored', async () => {
+  const [eve, fred] = [await world.writer('eve'), await world.writer('fred')]
+  const ask = (key: string, as = eve) => post(MESSAGE, { message: 'Decide' }, { key, as })
+  const asked: Answer[] = []
+  for (let index = 0; index < 20; index++) asked.push(await ask(`${index}`))
+  assert.deepEqual(new Set(asked.map(({ body }) => body.code)), new Set(['approval_required']))
+  await world.clock.advance(60_000)
+  const before = [await rows(), await questions()]
+  const { status, headers, body } = await ask('20')
+  assert.deepEqual([status, body.code, headers['retry-after']], [429, 'rate_limited', String(29 * 60)])
+  assert.deepEqual([await rows(), await questions()], before)
+  // Those that wait are still linked, and other users can be asked.
+  assert.deepEqual((await ask('0')).body.approval, asked[0]!.body.approval)
+  assert.equal((await ask('0', fred)).body.code, 'approval_required')
+  assert.equal(await answer(asked[7]!.body.approval.id, 'denied', eve), true)
+  assert.equal((await ask('20')).body.code, 'approval_required')
+  assert.equal((await ask('21')).body.code, 'rate_limited')
+  // One that expired does not wait.
+  const now = new Date(world.first.app.clock.wall())
+  await world.db.updateTable('approvals').set({ expires_at: now }).where('id', '=', asked[3]!.body.approval.id).execute() // prettier-ignore
+  assert.equal((await ask('21')).body.code, 'approval_required')
 })

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { askApproval, shownApproval } from '../approvals/ask.ts'
+import type { Selectable } from 'kysely'
+import { askApproval, askedApproval } from '../approvals/ask.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { fromHex, toHex } from '../hex.ts'
@@ -11,6 +12,7 @@ import { digestOf, messageText } from '../messages/message.ts'
 import { factsOf, SignerRefused } from '../signer-wire/client.ts'
 import type { MessageContent, SignMessageRequest } from '../signer-wire/wire.ts'
 import type { Db } from '../store/db.ts'
+import type { Database } from '../store/rows.ts'
 import { orRefuse, refusal, withPointer, type Content } from './content.ts'
 import type { SignAnswer, SignDryRunAnswer } from './wire.ts'
 
@@ -18,40 +20,45 @@ import type { SignAnswer, SignDryRunAnswer } from './wire.ts'
 export type SigningOrder = Content & { idempotency: { route: string; key: string } | null; askedFrom: string | null }
 
 /**
- * Signs a message with the caller's account. Its row is stored before the signer is asked, and a key stands for one
- * signature forever: a repeat gets the same bytes, also from the signer's ledger if this process died in between.
+ * Signs a message with the caller's account. A key stands for one message forever, by the signer's ledger: a repeat gets the
+ * same bytes, also if this process died before it stored them. The row of a request is stored with its signature or with its
+ * question, so a rejected request leaves none.
  * @throws invalid_message, invalid_typed_data, insufficient_scope, idempotency_key_reused, approval_required,
- *     approval_denied, policy_denied and the signer's other refusals
+ *     approval_denied, rate_limited, policy_denied and the signer's other refusals
  */
 export async function signMessage(
   app: App,
   caller: Caller,
-  asked: SigningOrder,
+  order: SigningOrder,
 ): Promise<{ answer: SignAnswer; isReplay: boolean }> {
-  const id = idOf(caller, asked)
-  const row = await findOrStore(app, caller, { ...asked, id })
-  if (row.signature !== null) return { answer: toAnswer({ ...row, ...row.signature }), isReplay: true }
+  const id = idOf(caller, order)
+  const asked: KeyedOrder = { ...order, id, ...formOf(order) }
+  const hasKey = asked.idempotency !== null
+  const known = hasKey ? await findRow(app.db, id) : null
+  if (known !== null) assertSame(known, asked)
+  if (known !== null && known.signature !== null) return { answer: toAnswer(known), isReplay: true }
+  const row = known ?? newRow(app, caller, asked)
   try {
-    const approval =
-      asked.idempotency === null ? null : await shownApproval(app, id, { message: messageText(asked.message) })
-    const request = { ...requestOf(caller, asked, id), ...(approval === null ? {} : { approval }) }
+    const approval = hasKey ? ((await askedApproval(app, id))?.token ?? null) : null
+    const request = {
+      ...requestOf(caller, asked),
+      ...(hasKey ? { requestHash: toHex(asked.requestHash) } : {}),
+      ...(approval === null ? {} : { approval }),
+    }
     const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
-    await app.db
-      .updateTable('signatures')
-      .set({
-        signature: fromHex(signature),
-        hash: fromHex(hash),
-        class: name,
-        rule,
-        signed_at: new Date(app.clock.wall()),
-      }) // prettier-ignore
-      .where('id', '=', id)
-      .where('signature', 'is', null)
-      .execute()
+    const signed = { signature: fromHex(signature), hash: fromHex(hash), class: name, rule, signed_at: new Date(app.clock.wall()) } // prettier-ignore
+    const { created_at, ...columns } = { ...toColumns(row), ...signed }
+    // The ledger decides which message the key stands for, whatever an unsigned row says.
+    const stored = await app.db
+      .insertInto('signatures')
+      .values({ created_at, ...columns })
+      .onConflict((on) => on.column('id').doUpdateSet(columns))
+      .returningAll()
+      .executeTakeFirstOrThrow()
     messageSigned(app, { id, class: name })
-    return { answer: { id, signature, hash, class: name, rule, createdAt: row.createdAt }, isReplay: false }
+    return { answer: toAnswer(stored), isReplay: false }
   } catch (error) {
-    throw await explain(app, caller, { ...asked, id }, error)
+    throw await explain(app, caller, { ...asked, row }, error)
   }
 }
 
@@ -61,7 +68,7 @@ export async function signMessage(
  */
 export async function rehearseSignature(app: App, caller: Caller, content: Content): Promise<SignDryRunAnswer> {
   const { summary } = classifyFor(app, caller, content)
-  const request = requestOf(caller, { ...content, idempotency: null }, newSignatureId())
+  const request = requestOf(caller, { ...formOf(content), id: newSignatureId() })
   const checked = await app.signer.checkMessage(request).catch((error: unknown) => {
     throw withPointer(content.field, error)
   })
@@ -81,27 +88,38 @@ const idOf = ({ accountId, clientId }: Caller, { idempotency }: SigningOrder): s
 
 /** Returns whether an idempotency key belongs to a signature that was answered, which it then does forever. */
 export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
-  const found = await findRow(db, signatureIdOf(scope))
-  return found !== null && found.signature !== null
+  const found = await db
+    .selectFrom('signatures')
+    .select('id')
+    .where('id', '=', signatureIdOf(scope))
+    .where('signature', 'is not', null)
+    .executeTakeFirst()
+  return found !== undefined
 }
 
-type StoredRequest = {
-  id: string
-  requestHash: Uint8Array | null
-  hash: Hex
-  class: SignAnswer['class']
-  createdAt: string
-  signature: { signature: Hex; rule: string } | null
+/** The one form of a message, and its hash: the same typed data as an object or as text is the same request. */
+type MessageForm = { form: ReturnType<typeof messageText>; requestHash: Buffer }
+type KeyedOrder = SigningOrder & MessageForm & { id: string }
+
+function formOf({ message }: Content): MessageForm {
+  const form = messageText(message)
+  const text = JSON.stringify([form.kind, form.content])
+  return { form, requestHash: createHash('sha256').update(text).digest() }
 }
+
+type StoredSignature = Selectable<Database['signatures']>
+
+const findRow = async (db: Db, id: string): Promise<StoredSignature | null> =>
+  (await db.selectFrom('signatures').selectAll().where('id', '=', id).executeTakeFirst()) ?? null
+
+const toColumns = (row: StoredSignature) => ({ ...row, summary: JSON.stringify(row.summary) })
 
 /**
- * Returns the row of a request, and stores it if there is none.
- * @throws idempotency_key_reused  if the key belongs to another message
+ * Returns the row of a new request, not signed.
+ * @throws invalid_message, invalid_typed_data, insufficient_scope
  */
-async function findOrStore(app: App, caller: Caller, asked: SigningOrder & { id: string }): Promise<StoredRequest> {
-  const { id, idempotency, message, field } = asked
-  const known = idempotency === null ? null : await findRow(app.db, id)
-  if (known !== null) return assertSame(known, asked)
+function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
+  const { id, idempotency, message, form, field, requestHash } = asked
   const classified = classifyFor(app, caller, asked)
   if (classified.needs === 'never')
     throw refusal(field, {
@@ -110,61 +128,26 @@ async function findOrStore(app: App, caller: Caller, asked: SigningOrder & { id:
       problem: classified.problem ?? 'it may never be signed',
     })
   const { accountId, clientId, chainId } = caller
-  const requestHash = idempotency === null ? null : hashOf(asked)
-  const [hash, createdAt] = [digestOf(message), new Date(app.clock.wall())]
-  const stored = await app.db
-    .insertInto('signatures')
-    .values({
-      id,
-      account_id: accountId,
-      client_id: clientId,
-      chain_id: chainId,
-      request_hash: requestHash,
-      ...messageText(message),
-      hash,
-      class: classified.class,
-      summary: JSON.stringify(classified.summary),
-      created_at: createdAt,
-    })
-    .onConflict((on) => on.doNothing())
-    .returning('id')
-    .executeTakeFirst()
-  // A concurrent request with the same key stored the row first.
-  if (stored === undefined) return assertSame((await findRow(app.db, id))!, asked)
-  const rest = { id, requestHash, hash: toHex(hash), class: classified.class, createdAt: createdAt.toISOString() }
-  return { ...rest, signature: null }
-}
-
-async function findRow(db: Db, id: string): Promise<StoredRequest | null> {
-  const row = await db
-    .selectFrom('signatures')
-    .select(['request_hash', 'hash', 'class', 'rule', 'signature', 'created_at'])
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (row === undefined) return null
-  const { request_hash: requestHash, hash, class: name, rule, signature, created_at: createdAt } = row
   return {
     id,
-    requestHash,
-    hash: toHex(hash),
-    class: name,
-    createdAt: createdAt.toISOString(),
-    signature: signature === null || rule === null ? null : { signature: toHex(signature), rule },
+    account_id: accountId,
+    client_id: clientId,
+    chain_id: chainId,
+    request_hash: idempotency === null ? null : requestHash,
+    ...form,
+    hash: digestOf(message),
+    class: classified.class,
+    summary: classified.summary,
+    rule: null,
+    signature: null,
+    created_at: new Date(app.clock.wall()),
+    signed_at: null,
   }
 }
 
-function assertSame(found: StoredRequest, asked: SigningOrder): StoredRequest {
-  const isSame = asked.idempotency === null || (found.requestHash !== null && hashOf(asked).equals(found.requestHash))
-  if (!isSame) throw keyReused()
-  return found
-}
-
-/** Hashes the canonical form of a message: the same typed data as an object or as text is the same request. */
-function hashOf({ message }: Content): Buffer {
-  const { kind, content } = messageText(message)
-  return createHash('sha256')
-    .update(JSON.stringify([kind, content]))
-    .digest()
+/** @throws idempotency_key_reused  if the key belongs to another message */
+function assertSame({ request_hash: known }: StoredSignature, { requestHash }: MessageForm): void {
+  if (known === null || !requestHash.equals(known)) throw keyReused()
 }
 
 /**
@@ -187,15 +170,12 @@ function classifyFor(app: App, caller: Caller, { message, field }: Content): Cla
 
 function requestOf(
   { chainId, address: from, token: accessToken }: Caller,
-  asked: Content & Pick<SigningOrder, 'idempotency'>,
-  intentId: string,
+  { id: intentId, form }: { id: string } & MessageForm,
 ): SignMessageRequest {
-  const requestHash = asked.idempotency === null ? {} : { requestHash: toHex(hashOf(asked)) }
-  return { intentId, accessToken, chainId, from, ...contentOf(asked), ...requestHash }
+  return { intentId, accessToken, chainId, from, ...contentOf(form) }
 }
 
-function contentOf({ message }: Content): MessageContent {
-  const { kind, content } = messageText(message)
+function contentOf({ kind, content }: MessageForm['form']): MessageContent {
   if (kind === 'typedData') return { typedData: content }
   return kind === 'text' ? { text: content } : { hex: content as Hex }
 }
@@ -204,9 +184,10 @@ function contentOf({ message }: Content): MessageContent {
 async function explain(
   app: App,
   caller: Caller,
-  { id: intentId, message, field, idempotency, askedFrom }: SigningOrder & { id: string },
+  asked: KeyedOrder & { row: StoredSignature },
   error: unknown,
 ): Promise<unknown> {
+  const { field, idempotency } = asked
   // The ledger has another message for this key; the database has lost it.
   if (error instanceof SignerRefused && error.code === 'intent_conflict') return keyReused()
   if (!(error instanceof AppError) || error.code !== 'approval_required') return withPointer(field, error)
@@ -216,24 +197,43 @@ async function explain(
       'The user must approve this message. Nothing was signed, and the user was not asked. Send the request with an idempotency key.',
       { cause: error },
     )
-  const approval = await askApproval(app, { caller, intentId, content: { message: messageText(message) }, rule: factsOf(error).rule ?? '', askedFrom }) // prettier-ignore
+  const { link, isNew } = await ask(app, caller, asked, factsOf(error).rule ?? '')
   return new AppError(
     'approval_required',
     'The user must approve this message. Nothing was signed. Open `approval.url` for the user, then repeat the request with the same idempotency key.',
-    { approval, cause: error },
+    { approval: link, asksAnew: isNew, cause: error },
   )
 }
+
+/**
+ * Stores a request together with its question to the user.
+ * @throws idempotency_key_reused, approval_denied, rate_limited
+ */
+const ask = (
+  { db: root, clock, authOrigin }: App,
+  caller: Caller,
+  asked: KeyedOrder & { row: StoredSignature },
+  rule: string,
+): ReturnType<typeof askApproval> =>
+  root.transaction().execute(async (db) => {
+    const { row, form, askedFrom } = asked
+    await db.insertInto('signatures').values(toColumns(row)).onConflict((on) => on.doNothing()).execute() // prettier-ignore
+    // A concurrent request with the same key may have stored another message.
+    assertSame((await findRow(db, row.id))!, asked)
+    const question = { caller, intentId: row.id, content: { message: form }, rule, askedFrom }
+    return askApproval({ db, clock, authOrigin }, question)
+  })
 
 function messageSigned({ telemetry }: App, { id, class: name }: Pick<SignAnswer, 'id' | 'class'>): void {
   telemetry.log.info('message_signed', { id, class: name })
   telemetry.messages.inc({ class: name })
 }
 
-const toAnswer = ({ id, signature, hash, class: name, rule, createdAt }: SignAnswer): SignAnswer => ({
+const toAnswer = ({ id, signature, hash, class: name, rule, created_at: at }: StoredSignature): SignAnswer => ({
   id,
-  signature,
-  hash,
+  signature: toHex(signature!),
+  hash: toHex(hash),
   class: name,
-  rule,
-  createdAt,
+  rule: rule!,
+  createdAt: at.toISOString(),
 })

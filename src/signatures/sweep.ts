@@ -3,8 +3,8 @@ import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import type { Db } from '../store/db.ts'
 
-/** days for which a request is stored that was never signed; as long as its question can be read */
-const KEPT_DAYS = 30
+/** Days for which a request is stored that was never signed: as long as a question that nobody decided. */
+const KEPT_DAYS = 1
 const EVERY_MS = 3_600_000
 /** maximum number of rows that one statement deletes */
 const BATCH = 2_000

@@ -43,11 +43,16 @@ const PERMIT = {
   },
 }
 
-const Text = Type.String({ description: 'Text of the message, at most 32,768 bytes of UTF-8', examples: [LOGIN] })
-const HexText = Type.String({ description: 'Bytes of the message as 0x-hex, at most 32,768 bytes' })
+const Text = Type.String({
+  description: 'Text of the message, at most 32,768 bytes of UTF-8, in a body of at most 64 KiB',
+  examples: [LOGIN],
+})
+const HexText = Type.String({
+  description: 'Bytes of the message as 0x-hex. The body has at most 64 KiB, so about 32,700 bytes',
+})
 const TypedData = Type.Unsafe<object | string>({
   anyOf: [Type.Object({}), Type.String()],
-  description: 'EIP-712 typed data as an object, or as the JSON text that wallets take; at most 32,768 bytes',
+  description: 'EIP-712 typed data as an object, or as JSON text; at most 32,768 bytes, in a body of at most 64 KiB',
   examples: [PERMIT],
   ...shownAs({ type: 'object', additionalProperties: true, examples: [PERMIT] }),
 })
@@ -72,12 +77,12 @@ export const TypedDataRequest = Type.Object(
 
 export const VerifyRequest = Type.Object(
   {
-    address: Type.String({ maxLength: 100, description: 'Account whose signature is checked' }),
+    address: Type.String({ maxLength: 100, description: 'Address of the account that may have signed' }),
     message: Type.Optional(Text),
     hex: Type.Optional(HexText),
     typedData: Type.Optional(TypedData),
     signature: Type.Unsafe<Hex>(
-      Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: 32_768, description: '0x-hex' }),
+      Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: 32_768, description: 'Signature as 0x-hex' }),
     ),
   },
   {
@@ -90,16 +95,16 @@ export const VerifyRequest = Type.Object(
 
 const CLASSES = ['login', 'text', 'payment', 'allowance', 'order', 'vote', 'power', 'other', 'opaque'] as const satisfies MessageClass[] // prettier-ignore
 const Class = Type.Unsafe<MessageClass>(
-  Type.String({ enum: [...CLASSES], description: 'Effect of a signature of the message' }),
+  Type.String({ enum: [...CLASSES], description: 'Class of the message, by the effect of its signature' }),
 )
 const Digest = Type.Unsafe<Hex>(
-  Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'The digest that is signed', examples: [HASH] }),
+  Type.String({ pattern: '^0x[0-9a-f]{64}$', description: 'Signed digest, by EIP-191 or EIP-712', examples: [HASH] }),
 )
 const Id = Type.String({ examples: ['sig_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a'] })
 const Signature = Type.Unsafe<Hex>(
   Type.String({ pattern: '^0x[0-9a-f]{130}$', description: 'r, s and v (27 or 28), 65 bytes', examples: [SIGNATURE] }),
 )
-const Rule = Type.String({ description: 'The signer’s rule that decides', examples: ['built-in'] })
+const Rule = Type.String({ description: 'Rule of the signer that decided', examples: ['message-login'] })
 const CreatedAt = Type.String({ description: 'Time of the first request, ISO 8601', examples: ['2026-01-31T12:00:00.000Z'] }) // prettier-ignore
 
 const SignAnswer = Type.Object(
@@ -112,23 +117,32 @@ export type SignAnswer = Static<typeof SignAnswer>
 const SummarySchema = Type.Unsafe<Summary>(
   Type.Object(
     {
-      sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'] }), // prettier-ignore
+      sentence: Type.String({ enum: ['login', 'text', 'pay', 'allow', 'allow-all', 'revoke', 'order', 'vote', 'power', 'other', 'opaque'], description: 'Effect in one word' }), // prettier-ignore
       moves: Type.Array(
         Type.Object({
-          kind: Type.String({ enum: ['pays', 'allows'] }),
+          kind: Type.String({ enum: ['pays', 'allows'], description: '`pays`: leaves the account. `allows`: may be taken from the account' }), // prettier-ignore
           token: Nullable(Type.String({ description: 'Token contract; null: native currency, or unknown' })),
-          amount: Type.String({ description: 'In the smallest unit, or `unlimited`; `all`: every token of a collection' }), // prettier-ignore
-          item: Nullable(Type.String({ description: 'Id of the one collectible' })),
-          to: Type.String({ description: 'Recipient, or who may take it' }),
-          until: Nullable(Type.Integer({ description: 'Seconds since 1970; null: no end' })),
+          amount: Type.String({ description: 'In the smallest unit, or `unlimited`. `all`: everything that the contract at `token` holds for the account, now and later' }), // prettier-ignore
+          item: Nullable(
+            Type.String({
+              description: 'Token id of a collectible; null for fungible tokens, or for all collectibles',
+            }),
+          ),
+          to: Type.String({ description: 'Recipient of a payment, or spender of an allowance' }),
+          until: Nullable(Type.Integer({ description: 'End of the allowance, seconds since 1970; null: no end' })),
         }),
       ),
-      domain: Nullable(Type.String({ description: 'Host of a sign-in' })),
-      warnings: Type.Array(Type.String()),
+      domain: Nullable(Type.String({ description: 'Host of a sign-in; null for other messages' })),
+      warnings: Type.Array(
+        Type.String({
+          description:
+            '`unlimited`: no maximum amount. `long`: can be used for more than a day. `unknown`: the effect is unknown. `power`: others can act for the account. `no-chain`: no network is named. `recipient`: another address receives the proceeds of the order. Values may be added',
+        }),
+      ),
     },
     {
       title: 'MessageSummary',
-      description: 'Effect of the signature',
+      description: 'Effect of the signature, as facts. A text for users is on the approval page',
       examples: [
         {
           sentence: 'allow',
@@ -187,7 +201,7 @@ const Verified = Type.Object(
         Type.String({
           enum: ['eoa', 'erc1271', 'erc6492'],
           description:
-            'How it was found valid: by the account’s key, by its contract (ERC-1271), or by a contract that is not deployed yet (ERC-6492). null: it is not valid',
+            'Why the signature is valid. `eoa`: the account’s key made it. `erc1271`: the contract at the address accepts it. `erc6492`: the contract at the address accepts it after the call that the signature contains, such as its deployment. null: the signature is invalid',
         }),
       ),
     ),
@@ -211,7 +225,7 @@ const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({
       description:
-        '1 to 255 printable ASCII characters, of this user at this application on this route. It stands for one message forever: a retry gets the same signature. A message that needs the approval of the user needs a key. X-Idempotency-Key is equivalent.',
+        '1 to 255 printable ASCII characters, of this user at this application on this route. A key stands for one message forever: a retry returns the same signature. The user can be asked for approval only if the request has a key. `X-Idempotency-Key` is equivalent.',
     }),
   ),
 })
@@ -230,7 +244,7 @@ export const message = {
   operationId: 'signMessage',
   summary: 'Sign a text with the account of the user',
   description:
-    'As `personal_sign` (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. Any other text needs the approval of the user: `approval_required` has the page. Nothing is sent to the network.',
+    'Signs as `personal_sign` does (EIP-191). A sign-in (ERC-4361) to a registered origin of the application is signed at once. A sign-in with `Resources` and any other readable text need the user’s approval: `approval_required` has the page. Sign-ins to other hosts are rejected, as are 32-byte digests and unreadable bytes unless the operator’s policy allows them. Nothing is sent to the network.',
   body: MessageRequest,
 }
 
@@ -239,7 +253,7 @@ export const typedData = {
   operationId: 'signTypedData',
   summary: 'Sign typed data with the account of the user',
   description:
-    'As `eth_signTypedData_v4` (EIP-712). Data that moves tokens, such as a permit, also needs `contracts:write`. It counts against the limits of the signer like a transaction. Orders, votes and unknown types need the approval of the user.',
+    'Signs as `eth_signTypedData_v4` does (EIP-712). Payments, permits and orders also need `contracts:write`, and count toward the limits of the signer like a transaction. Orders, votes, unknown types, unlimited permits, and payments and permits that can be used for more than a day need the user’s approval. Data that lets others control the account is rejected, unless the operator allows its type.',
   body: TypedDataRequest,
 }
 
@@ -248,7 +262,7 @@ export const verify = {
   operationId: 'verifySignature',
   summary: 'Check a signature of any account',
   description:
-    'Tries the key of the account, then its contract (ERC-1271), or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
+    'Checks the key of the account, then the contract at the address (ERC-1271) or the contract that the signature would deploy (ERC-6492). Contracts are called on the network of the application.',
   querystring: NoQuery,
   body: VerifyRequest,
   ...answers(Verified, 413, 415, 422, 502, 504),
@@ -258,7 +272,8 @@ export const list = {
   ...shared,
   ...sends(...PAGED),
   operationId: 'listMessageSignatures',
-  summary: 'Messages that the user signed for this application, newest first',
+  summary: 'List the messages that the user signed for this application',
+  description: 'Newest first. Messages for other applications are not listed.',
   querystring: ListQuery,
   ...answers(Type.Array(OwnSignature)),
 }
@@ -266,7 +281,8 @@ export const list = {
 export const one = {
   ...shared,
   operationId: 'readMessageSignature',
-  summary: 'One signature of the user for this application',
+  summary: 'Read one signature of the user for this application',
+  description: 'Returns 404 for signatures for other applications, and for requests that were not signed.',
   params: IdParam,
   querystring: NoQuery,
   ...answers(OwnSignature, 404),

@@ -24,8 +24,8 @@ const compress = promisify<InputType, ZlibOptions, Buffer>(gzip)
 const LEVEL = 1
 
 /**
- * Copies what is committed in the database at one moment, while servers keep writing, and encrypts it to recipients
- * with the files. No writer waits for it; a migration does.
+ * Copies one consistent state of the database, while servers continue to write, and encrypts it to recipients with
+ * the files. No writer waits for it; a migration does.
  * @param program  version of this program
  * @param now      milliseconds since 1970
  * @throws BackupError, ArchiveError

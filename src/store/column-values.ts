@@ -5,7 +5,7 @@ export type ExplorerTemplates = { tx: string; address: string; block: string }
 /** Maximum number of requests of a kind that an application may make per hour, day or calendar month, UTC. */
 export type Quota = { counts: 'reads' | 'writes'; limit: number; per: 'hour' | 'day' | 'month' }
 /**
- * What a user is asked to approve: a message as `messageText` gives it, or calls with wei in decimal digits. It holds
+ * Content of an approval: a message as `messageText` gives it, or calls with wei in decimal digits. It holds
  * everything that the page shows and the digest covers.
  */
 export type ApprovalContent =

@@ -56,7 +56,7 @@ function checkPlace(place: string, position: number): void {
     throw new Error(`the port of host ${position} must be between 1 and 65535`)
 }
 
-/** The state that a server reports; null is what it does not allow to be read, or does not know. */
+/** The state that a server reports; null if the server does not know it, or does not allow reading it. */
 type HostState = {
   takesWrites: boolean
   /** equal for a server and all its copies */
@@ -246,8 +246,8 @@ export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, o
   return {
     async find() {
       if (known === null) return searchOnce()
-      // Search in the background, because a second server may take writes by now. Until then, continue with the known
-      // one.
+      // Search in the background, because another server may have become the primary. Until then, continue with the
+      // known server.
       if (clock.ticks() - searchedAt > LOOK_AGAIN_MS) searchOnce().catch(() => {})
       return known
     },

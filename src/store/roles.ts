@@ -36,8 +36,8 @@ export const OF_AUTH: Grants = {
 }
 
 /**
- * Grants of the API: transactions, blocks and what is derived from them. Of users it may read identities, but nothing
- * that signs them in.
+ * Grants of the API: transactions, blocks and data derived from them. It may read the identities of users, but nothing
+ * that signs users in.
  */
 export const OF_API: Grants = {
   whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
@@ -60,7 +60,7 @@ export const OF_API: Grants = {
 }
 
 /**
- * Grants each program's role what it needs, and revokes everything else. It works in one transaction, also while the
+ * Grants each program's role the rights that it needs, and revokes all others. It works in one transaction, also while the
  * programs run. Only the owner of the tables can do this.
  */
 export async function grantRoles(root: RootDb, roles: { auth: string; api: string }): Promise<void> {
@@ -97,7 +97,7 @@ async function columnsOf(db: Db, table: string): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** What the API's role must not be able to do, even if the API is compromised. */
+/** Actions that the API's role must not be able to do, even if the API is compromised. */
 const FORBIDDEN = {
   'read e-mail addresses': sql`has_column_privilege('identities', 'email', 'select')`,
   'read secrets of applications': sql`has_column_privilege('applications', 'secret_hashes', 'select')`,

@@ -43,7 +43,7 @@ export type SealedTable = keyof SealedRows
  * a tenth of a signature. Signatures can be checked by the API, which has no secret of the authorization server.
  */
 const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: SealedRows[T]) => unknown[] } } = {
-  /** Columns that decide about tokens, and what users are shown. Quotas, weight and gas budgets lead to no token. */
+  /** Columns that decide about tokens, and columns that pages show. Quotas, weight and gas budgets lead to no token. */
   applications: {
     by: 'mac',
     covers: (row) => [

@@ -71,9 +71,9 @@ export const de: Texts = {
     back: 'Zurück zur Anmeldung',
     why: {
       send: 'Zum Senden darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
+      approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       export:
         'Zum Exportieren Ihres Schlüssels darf die Anmeldung höchstens 5 Minuten alt sein. Melden Sie sich noch einmal an.',
-      approve: 'Zum Zustimmen darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an.',
       again:
         'Für diese Änderung darf die Anmeldung höchstens 15 Minuten alt sein. Melden Sie sich noch einmal an und wiederholen Sie sie.',
       spends:
@@ -109,7 +109,8 @@ export const de: Texts = {
     'wallet:read': 'Ihre Guthaben und Transfers sehen',
     'contracts:read': 'Daten aus Smart Contracts lesen',
     'contracts:write': 'Transaktionen senden und ausgeben, was auf Ihrem Konto liegt',
-    'messages:sign': 'Nachrichten unterschreiben, etwa Anmeldungen bei anderen Diensten',
+    'messages:sign':
+      'Nachrichten unterschreiben, ohne Sie jedes Mal zu fragen: Anmeldungen bei der Anwendung selbst und, wenn sie ausgeben darf, Zahlungen und Erlaubnisse zum Abbuchen von Token, in den Grenzen dieses Dienstes. Anderen Nachrichten müssen Sie erst zustimmen',
     'users:read': 'Ihren Namen, Ihre Guthaben und Transfers jederzeit sehen, auch wenn Sie die Anwendung nicht nutzen',
     'users:directory':
       'andere Personen nachschlagen, die die Anwendung nutzen, und diese Ihren Namen, Ihr Bild und die Adresse Ihres Kontos nachschlagen lassen',
@@ -146,8 +147,7 @@ export const de: Texts = {
     noProvider: 'Diese Installation hat keinen Identitätsanbieter dieses Namens.',
     noState: (provider) => `Die Antwort von ${provider} enthält keinen Parameter „state“.`,
     cancelled: (provider) => `Sie haben die Anmeldung bei ${provider} abgebrochen, oder sie wurde dort abgelehnt.`,
-    notThisWay: (provider) =>
-      `Die Antwort von ${provider} kam auf einem unerwarteten Weg. Versuchen Sie es noch einmal.`,
+    notThisWay: (provider) => `Die Antwort von ${provider} war nicht wie erwartet. Versuchen Sie es noch einmal.`,
     notAgain: (provider) =>
       `${provider} hat Sie nicht noch einmal gefragt, wer Sie sind, obwohl das hier nötig war. Melden Sie sich dort erst ab und versuchen Sie es dann noch einmal.`,
     cannotLink: (provider) =>
@@ -179,7 +179,7 @@ export const de: Texts = {
     application_suspended: ['Die Anwendung ist gesperrt', 'Der Betreiber dieses Dienstes hat sie gesperrt.'],
     account_frozen: [
       'Das Konto ist eingefroren',
-      'Der Betreiber dieses Dienstes hat es eingefroren: Sie können es ansehen, aber nichts davon senden.',
+      'Der Betreiber dieses Dienstes hat es eingefroren: Sie können es ansehen, aber nichts davon senden. Wenden Sie sich an den Support.',
     ],
     rate_limited: ['Zu viele Anfragen', 'Warten Sie einen Moment und versuchen Sie es dann noch einmal.'],
     not_found: ['Seite nicht gefunden', 'Unter dieser Adresse gibt es nichts.'],
@@ -216,7 +216,10 @@ export const de: Texts = {
       'Das Guthaben reicht nicht aus',
       'Auf Ihrem Konto liegt weniger als der Betrag und die höchstmögliche Gebühr zusammen.',
     ],
-    insufficient_tokens: ['Davon ist nicht genug vorhanden', 'Auf Ihrem Konto liegt weniger, als Sie senden möchten.'],
+    insufficient_tokens: [
+      'Davon ist nicht genug vorhanden',
+      'Auf Ihrem Konto liegt weniger, als Sie senden möchten. Wählen Sie einen kleineren Betrag.',
+    ],
     not_token_owner: ['Das gehört Ihnen nicht', 'Das Sammlerstück gehört einem anderen Konto, oder es gibt es nicht.'],
     transfer_refused: [
       'Der Token lehnt es ab',
@@ -232,10 +235,13 @@ export const de: Texts = {
     ],
     fee_cap_reached: [
       'Das Netzwerk ist im Moment zu teuer',
-      'Es verlangt eine höhere Gebühr, als der Betreiber dieses Dienstes erlaubt. Es wurde nichts gesendet.',
+      'Es verlangt eine höhere Gebühr, als der Betreiber dieses Dienstes erlaubt. Es wurde nichts gesendet. Versuchen Sie es später noch einmal.',
     ],
     too_many_pending: ['Zu viele Transaktionen sind noch offen', 'Warten Sie, bis einige bestätigt sind.'],
-    account_stopped: ['Das Konto ist angehalten', 'Der Betreiber dieses Dienstes muss es sich erst ansehen.'],
+    account_stopped: [
+      'Das Konto ist angehalten',
+      'Der Betreiber dieses Dienstes muss das Konto erst prüfen. Wenden Sie sich an den Support.',
+    ],
     chain_unavailable: [
       'Das Netzwerk antwortet nicht',
       'Es wurde nichts Neues gesendet. Versuchen Sie es in Kürze noch einmal.',

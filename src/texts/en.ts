@@ -29,7 +29,7 @@ export const en = {
   },
   front: {
     title: 'Wallet accounts',
-    what: 'Sign in with an account you already have. This service holds a wallet for you, and applications can use it on your behalf, within the limits you allow.',
+    what: 'Sign in with an account you already have. This service holds a wallet for you, and applications can use it on your behalf, as far as you permit.',
     account: 'See your balances, your activity, and the applications with access.',
     open: 'Open your account',
     developers: 'For developers',
@@ -75,8 +75,8 @@ export const en = {
     back: 'Back to the sign-in page',
     /** why a user must sign in again, by what they wanted; `spends`: to allow an application to spend */
     why: {
-      approve: 'Approving a request takes a sign-in of the last 15 minutes. Sign in again to continue.',
       send: 'To send, you must have signed in within the last 15 minutes. Sign in again to continue.',
+      approve: 'To approve a request, you must have signed in within the last 15 minutes. Sign in again to continue.',
       export: 'To export your key, you must have signed in within the last 5 minutes. Sign in again to continue.',
       again:
         'To make this change, you must have signed in within the last 15 minutes. Sign in again, then repeat the change.',
@@ -119,7 +119,8 @@ export const en = {
     'wallet:read': 'see your balances and your transfers',
     'contracts:read': 'read data from smart contracts',
     'contracts:write': 'send transactions and spend from your account',
-    'messages:sign': 'sign messages, such as sign-ins to other services',
+    'messages:sign':
+      'sign messages without asking you each time: sign-ins to itself and, if it may spend, payments and permissions to take tokens, within this service’s limits. Other messages need your approval',
     'users:read': 'see your name, your balances and your transfers at any time, even when you are not using it',
     'users:directory': 'find other users by name, and let them find your name, your picture and your account’s address',
   } as Record<string, string>,

@@ -71,10 +71,10 @@ export const es: Texts = {
     back: 'Volver a la página de inicio de sesión',
     why: {
       send: 'Para enviar hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
-      export:
-        'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
       approve:
         'Para aprobar una solicitud hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez para continuar.',
+      export:
+        'Para exportar tu clave hace falta haber iniciado sesión en los últimos 5 minutos. Inicia sesión otra vez para continuar.',
       again:
         'Para este cambio hace falta haber iniciado sesión en los últimos 15 minutos. Inicia sesión otra vez y repítelo.',
       spends:
@@ -110,7 +110,8 @@ export const es: Texts = {
     'wallet:read': 'ver tus saldos y tus transferencias',
     'contracts:read': 'leer datos de contratos inteligentes',
     'contracts:write': 'enviar transacciones y gastar lo que hay en tu cuenta',
-    'messages:sign': 'firmar mensajes, como inicios de sesión en otros servicios',
+    'messages:sign':
+      'firmar mensajes sin preguntarte cada vez: inicios de sesión en la propia aplicación y, si puede gastar, pagos y permisos para retirar tokens, dentro de los límites de este servicio. Los demás mensajes necesitan tu aprobación',
     'users:read':
       'ver tu nombre, tus saldos y tus transferencias en cualquier momento, también cuando no usas la aplicación',
     'users:directory':
@@ -173,7 +174,7 @@ export const es: Texts = {
     application_suspended: ['La aplicación está suspendida', 'El operador de este servicio la suspendió.'],
     account_frozen: [
       'La cuenta está congelada',
-      'El operador de este servicio la congeló: puedes consultarla, pero no enviar nada desde ella.',
+      'El operador de este servicio la congeló: puedes consultarla, pero no enviar nada desde ella. Ponte en contacto con el soporte.',
     ],
     rate_limited: ['Demasiadas solicitudes', 'Espera un momento e inténtalo de nuevo.'],
     not_found: ['Página no encontrada', 'No hay nada en esta dirección.'],
@@ -207,7 +208,10 @@ export const es: Texts = {
       'Aquí nadie tiene este nombre, o lo tiene más de una persona. Compruébalo o usa una dirección.',
     ],
     insufficient_funds: ['Fondos insuficientes', 'Tu cuenta tiene menos que la suma del importe y la comisión máxima.'],
-    insufficient_tokens: ['No hay suficiente', 'Tu cuenta tiene menos de lo que quieres enviar.'],
+    insufficient_tokens: [
+      'No hay suficiente',
+      'Tu cuenta tiene menos de lo que quieres enviar. Elige un importe menor.',
+    ],
     not_token_owner: ['Esto no es tuyo', 'El coleccionable pertenece a otra cuenta, o no existe.'],
     transfer_refused: [
       'El token lo rechaza',
@@ -223,10 +227,13 @@ export const es: Texts = {
     ],
     fee_cap_reached: [
       'La red es demasiado cara en este momento',
-      'Pide una comisión más alta de la que permite el operador de este servicio. No se ha enviado nada.',
+      'Pide una comisión más alta de la que permite el operador de este servicio. No se ha enviado nada. Inténtalo de nuevo más tarde.',
     ],
     too_many_pending: ['Hay demasiadas transacciones pendientes', 'Espera a que se confirmen algunas.'],
-    account_stopped: ['La cuenta está bloqueada', 'El operador de este servicio tiene que revisarla antes.'],
+    account_stopped: [
+      'La cuenta está bloqueada',
+      'El operador de este servicio tiene que revisarla antes. Ponte en contacto con el soporte.',
+    ],
     chain_unavailable: ['La red no responde', 'No se ha enviado nada nuevo. Inténtalo de nuevo dentro de un momento.'],
     chain_timeout: ['La red no responde', 'Inténtalo de nuevo dentro de un momento.'],
     signer_unavailable: [

@@ -72,10 +72,10 @@ export const fr: Texts = {
     back: 'Revenir à la page de connexion',
     why: {
       send: 'Pour envoyer, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
-      export:
-        'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
       approve:
         'Pour accepter une demande, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau pour continuer.',
+      export:
+        'Pour exporter votre clé, il faut s’être connecté dans les 5 dernières minutes. Connectez-vous de nouveau pour continuer.',
       again:
         'Pour cette modification, il faut s’être connecté dans les 15 dernières minutes. Connectez-vous de nouveau, puis recommencez-la.',
       spends:
@@ -112,7 +112,8 @@ export const fr: Texts = {
     'wallet:read': 'voir vos soldes et vos transferts',
     'contracts:read': 'lire des données de contrats intelligents',
     'contracts:write': 'envoyer des transactions et dépenser ce que contient votre compte',
-    'messages:sign': 'signer des messages, par exemple des connexions à d’autres services',
+    'messages:sign':
+      'signer des messages sans vous le demander à chaque fois\u202f: les connexions à l’application elle-même et, si elle peut dépenser, des paiements et des autorisations de prélever des jetons, dans les limites de ce service. Les autres messages nécessitent votre accord',
     'users:read':
       'voir votre nom, vos soldes et vos transferts à tout moment, même quand vous n’utilisez pas l’application',
     'users:directory':
@@ -175,7 +176,7 @@ export const fr: Texts = {
     application_suspended: ['L’application est suspendue', 'L’opérateur de ce service l’a suspendue.'],
     account_frozen: [
       'Le compte est gelé',
-      'L’opérateur de ce service l’a gelé\u202f: vous pouvez le consulter, mais aucun envoi n’est possible.',
+      'L’opérateur de ce service l’a gelé\u202f: vous pouvez le consulter, mais aucun envoi n’est possible. Contactez le support.',
     ],
     rate_limited: ['Trop de requêtes', 'Attendez un instant, puis réessayez.'],
     not_found: ['Page introuvable', 'Il n’y a rien à cette adresse.'],
@@ -212,7 +213,10 @@ export const fr: Texts = {
       'Solde insuffisant',
       'Votre compte contient moins que la somme du montant et des frais maximaux.',
     ],
-    insufficient_tokens: ['Il n’y en a pas assez', 'Votre compte en contient moins que ce que vous voulez envoyer.'],
+    insufficient_tokens: [
+      'Il n’y en a pas assez',
+      'Votre compte en contient moins que ce que vous voulez envoyer. Choisissez un montant plus petit.',
+    ],
     not_token_owner: [
       'Ceci ne vous appartient pas',
       'L’objet de collection appartient à un autre compte, ou n’existe pas.',
@@ -228,10 +232,13 @@ export const fr: Texts = {
     policy_denied: ['Les règles de ce service ne le permettent pas', 'Rien n’a été envoyé. Contactez le support.'],
     fee_cap_reached: [
       'Le réseau est trop cher pour le moment',
-      'Il demande des frais plus élevés que ce que permet l’opérateur de ce service. Rien n’a été envoyé.',
+      'Il demande des frais plus élevés que ce que permet l’opérateur de ce service. Rien n’a été envoyé. Réessayez plus tard.',
     ],
     too_many_pending: ['Trop de transactions sont en attente', 'Attendez que certaines soient confirmées.'],
-    account_stopped: ['Le compte est bloqué', 'L’opérateur de ce service doit d’abord l’examiner.'],
+    account_stopped: [
+      'Le compte est bloqué',
+      'L’opérateur de ce service doit d’abord l’examiner. Contactez le support.',
+    ],
     chain_unavailable: ['Le réseau ne répond pas', 'Rien de nouveau n’a été envoyé. Réessayez dans un instant.'],
     chain_timeout: ['Le réseau ne répond pas', 'Réessayez dans un instant.'],
     signer_unavailable: [

@@ -74,7 +74,7 @@ export const userMessages: UserMessages = {
   rate_limited: `Il y a eu trop de requêtes. ${NOT_MOVED} Attendez un instant, puis réessayez.`,
   quota_exhausted: `L’application a atteint sa limite pour le moment. ${NOT_MOVED} ${LATER}`,
   gas_budget_exhausted: `Le budget pour les frais de réseau est épuisé pour le moment. ${NOT_SENT} ${LATER}`,
-  too_many_pending: 'Vous avez trop de transactions sont en attente. Rien de nouveau n’a été envoyé. Attendez que certaines soient confirmées, puis réessayez.',
+  too_many_pending: 'Trop de vos transactions sont en attente. Rien de nouveau n’a été envoyé. Attendez que certaines soient confirmées, puis réessayez.',
   internal_error: `Un problème est survenu dans ce service. ${UNKNOWN_OUTCOME}`,
   chain_unavailable: `Le réseau ne répond pas. Rien de nouveau n’a été envoyé. ${RETRY}`,
   overloaded: `Le service est très sollicité. ${NOT_SENT} ${RETRY}`,

@@ -59,7 +59,7 @@ const QUESTIONS = {
 } as const satisfies Record<string, Hex>
 type Question = keyof typeof QUESTIONS
 
-/** gas of each call: storage reads and a short text need 5 % of it; it bounds what a hostile token burns */
+/** gas of each call: storage reads and a short text need 5 % of it; it bounds the gas that a hostile token burns */
 export const METADATA_GAS = 500_000
 const GAS: Hex = `0x${METADATA_GAS.toString(16)}`
 

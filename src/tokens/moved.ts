@@ -34,7 +34,7 @@ export function countedOf(transfer: Parameters<typeof movedOf>[0], standards: To
 }
 
 /**
- * Returns what a log transferred.
+ * Returns the asset and amount that a log transferred.
  * @param value  for the form ERC-721: number of ids, starting at `tokenId`
  */
 export function movedOf(

@@ -111,7 +111,7 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
 export type Answered = { address: Hex; answer: TokenAnswer }
 
 /**
- * Asks tokens what they are, all in one batch. If the batch fails, asks one by one. A token that makes the node fail is
+ * Asks tokens for their standards and metadata, all in one batch. If the batch fails, asks one by one. A token that makes the node fail is
  * then missing in the result and asked again later.
  * @param tokens  at most MAX_TOKENS
  * @throws RpcUnavailable | RpcError  if none could be asked

@@ -214,7 +214,7 @@ export const WaitQuery = Type.Object(
 export const ListQuery = Type.Object(
   {
     limit: Type.Optional(Limit(50)),
-    cursor: Type.Optional(Type.String({ maxLength: 512 })),
+    cursor: Type.Optional(Type.String({ maxLength: 512, description: '`X-Next-Cursor` of the previous page' })),
     state: Type.Optional(State),
   },
   { additionalProperties: false },

@@ -126,7 +126,8 @@ export const DryRunAnswer = Type.Object(
     tx: RehearsedTransaction,
     operation: Type.Optional(Operation),
     response: Type.Unknown({
-      description: 'Value that the function would return now; null if it does not match the ABI',
+      description:
+        'Value that the function would return now; null without an ABI, or if the value does not match the ABI',
     }),
     outputs: Type.Array(
       exactly<Output>()(Type.Object({ name: Type.String(), type: Type.String(), value: Type.Unknown() })),

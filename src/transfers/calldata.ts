@@ -30,7 +30,7 @@ export function intentOf(asset: Asset, { from, to, value }: { from: Hex; to: Hex
 }
 
 /**
- * Returns what a call of the form of `intentOf` moves; null for any other call.
+ * Returns the transfer of a call that has the form of `intentOf`; null for any other call.
  * @param account  lower-case
  */
 export function transferIn(
@@ -68,7 +68,7 @@ const SELECTORS = {
 /** Minimum number of words of their arguments. */
 const WORDS = { ERC20: 2, ERC721: 3, ERC1155: 5 }
 
-/** Returns what a transaction made by `intentOf` moves, and to whom; `to` is lower-case. */
+/** Returns asset, amount and recipient of a transaction made by `intentOf`; `to` is lower-case. */
 export function movedBy(
   tokenType: Asset['tokenType'],
   { to, data, value }: Pick<WriteAnswer['tx'], 'to' | 'data' | 'value'>,

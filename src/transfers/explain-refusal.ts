@@ -1,4 +1,4 @@
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { formatUnits } from '../abi/units.ts'
 import type { App } from '../app.ts'
 import { ethCall } from '../chain/rpc/call.ts'
@@ -13,7 +13,7 @@ import type { Asset } from './order.ts'
 export type TokenMove = { asset: Asset; from: Hex; value: bigint }
 
 /**
- * Runs what sends or simulates a transfer, and explains why a token rejects it. Only a rejected transfer costs further
+ * Runs `work`, which sends or simulates a transfer, and explains why a token rejects it. Only a rejected transfer costs further
  * requests.
  * @throws insufficient_tokens, not_token_owner, not_a_token, and the errors of `work`
  */

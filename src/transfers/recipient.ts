@@ -1,5 +1,5 @@
 import { bringsPeople } from '../applications/issuers.ts'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { isKnownAddress, provenAddress, storedAddressOf, type AddressProver } from '../http/proven-address.ts'

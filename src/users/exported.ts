@@ -107,7 +107,7 @@ export async function tellHeldElsewhere(
   return told
 }
 
-/** Parses what `keepStatement` stored; null if it is malformed, so that one bad row does not block the others. */
+/** Parses a statement that `keepStatement` stored; null if it is malformed, so that one bad row does not block the others. */
 export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> | null {
   let value: unknown
   try {

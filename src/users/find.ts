@@ -1,5 +1,5 @@
 import { sql, type Selectable } from 'kysely'
-import { checksumAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import { provenAddress, storedAddressOf, type AddressProver, type StoredAddress } from '../http/proven-address.ts'
 import { accountIdOf, parseUserId, SPONSOR_PROVIDER, userIdOf, type Hex, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'

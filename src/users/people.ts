@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely'
-import { checksumAddress, explainAddress } from '../abi/address.ts'
+import { explainAddress } from '../abi/address.ts'
+import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import { AppError } from '../errors.ts'

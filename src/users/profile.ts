@@ -6,7 +6,7 @@ export type Profile = {
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
-  /** the provider could not be asked for everything: stored values replace what is missing here */
+  /** the provider did not return everything: stored values replace missing ones */
   isPartial?: boolean
 }
 

@@ -127,9 +127,9 @@ export const ExportState = Type.Object(
       description:
         '`damaged`: the record in the signer’s log was altered. The key cannot be exported, and the request can be cancelled',
     }),
-    askedAt: Nullable(Type.String()),
+    askedAt: Nullable(Type.String({ description: 'Time of the request; null without a request' })),
     readyAt: Nullable(Type.String({ description: 'Time at which the delay ends, by the clock of the signer' })),
-    lapsesAt: Nullable(Type.String()),
+    lapsesAt: Nullable(Type.String({ description: 'Time at which an unused request ends' })),
     exportedAt: Nullable(Type.String({ description: 'Time of the last export of the key' })),
   },
   {

@@ -228,7 +228,7 @@ const mutants: readonly GasMutant[] = [
   },
 ]
 
-/** What is the same in both dispatchers is mistaken in each. */
+/** Repeats each mutation of code that both dispatchers share, once per dispatcher. */
 export const gasMutants: readonly GasMutant[] = mutants.flatMap((one) =>
   one.file === 'Dispatcher' ? [one, { ...one, file: 'CaliburDispatcher', what: `${one.what}, for Calibur` }] : [one],
 )

@@ -44,20 +44,32 @@ export const login = ({ address, chainId, at }: SampleFacts, host: string = LOGI
   text: `${host} wants you to sign in with your Ethereum account:\n${getAddress(address)}\n\nHello.\n\nURI: https://${host}/login\nVersion: 1\nChain ID: ${chainId}\nNonce: 12345678abc\nIssued At: ${new Date(at).toISOString()}`,
 })
 
-/** One message of each class. */
+/** The same, which grants a resource. */
+const grantingLogin = (facts: SampleFacts) => ({ text: `${login(facts).text}\nResources:\n- urn:recap:eyJhdHQiOnt9fQ` })
+
+/** A second more than a day from now. */
+const nextDay = (at: number): string => String(Math.floor(at / 1_000) + 86_401)
+
+/** A payment that somebody else sends, within an hour. */
+const payment = (facts: SampleFacts, { validBefore = seconds(facts.at) } = {}) =>
+  typed({
+    types: {
+      TransferWithAuthorization: [address('from'), address('to'), uint('value'), uint('validAfter'), uint('validBefore'), { name: 'nonce', type: 'bytes32' }], // prettier-ignore
+    },
+    primaryType: 'TransferWithAuthorization',
+    domain: domainOf(facts),
+    message: { from: facts.address, to: MESSAGE_SPENDER, value: '7', validAfter: '0', validBefore, nonce: `0x${'11'.repeat(32)}` }, // prettier-ignore
+  })
+
+/** One message of each class, and of what goes beyond it. */
 export const SAMPLES = {
   login,
+  grantingLogin,
   text: () => ({ text: 'Hello, 世界' }),
-  payment: (facts) =>
-    typed({
-      types: {
-        TransferWithAuthorization: [address('from'), address('to'), uint('value'), uint('validAfter'), uint('validBefore'), { name: 'nonce', type: 'bytes32' }], // prettier-ignore
-      },
-      primaryType: 'TransferWithAuthorization',
-      domain: domainOf(facts),
-      message: { from: facts.address, to: MESSAGE_SPENDER, value: '7', validAfter: '0', validBefore: seconds(facts.at), nonce: `0x${'11'.repeat(32)}` }, // prettier-ignore
-    }),
+  payment: (facts) => payment(facts),
+  cheque: (facts) => payment(facts, { validBefore: nextDay(facts.at) }),
   allowance: (facts) => permit(facts),
+  longAllowance: (facts) => permit(facts, { deadline: nextDay(facts.at) }),
   unlimited: (facts) => permit(facts, { value: String(2n ** 256n - 1n) }),
   order: (facts) =>
     typed({

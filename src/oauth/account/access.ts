@@ -31,13 +31,13 @@ type Back = ComesBackTo | ((request: FastifyRequest) => ComesBackTo)
 
 /** The entry to every account page: it finds the visitor and checks that a form is theirs. */
 export type AccountDoor = {
-  /** Returns who is signed in; null if nobody is: then redirect to a sign-in. @throws address_not_proven */
+  /** Returns the signed-in user; null if there is none: then redirect to a sign-in. @throws address_not_proven */
   arrive(request: FastifyRequest, reply: FastifyReply): Promise<ProvenVisitor | null>
   isFresh(visitor: Visitor, seconds?: number): boolean
   /** Returns HTML for the top of a page: a notice that the user must see on every page. Usually empty. */
   noticeFor(visitor: Visitor, words: Texts): Promise<string>
   csrfOf(visitor: Visitor): string
-  /** Handles a form of ours, sent by the user who was shown it. */
+  /** Handles a form of these pages, sent by the user to whom it was shown. */
   act(path: string, work: Work): void
   /** Handles a form that needs a recent sign-in: without one, the user signs in again first. */
   actFresh(path: string, work: Work, back?: Back, seconds?: number): void
@@ -61,7 +61,7 @@ export function openAccountDoor(
   }
 
   /**
-   * Returns who is signed in. It does not verify the address: access can be revoked whatever the database says of it.
+   * Returns the signed-in user without verifying the address, so that access can be revoked even if the stored address is wrong.
    */
   async function meet(request: FastifyRequest, reply: FastifyReply): Promise<Visitor | null> {
     const words = textsOf(request)

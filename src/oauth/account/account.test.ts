@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { noteUser, saveApplication } from '../../applications/registry.ts'
 import { accountIdOf } from '../../ids.ts'
 import { findUser } from '../../users/find.ts'

@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Provider } from 'oidc-provider'
 import type { App } from '../../app.ts'
 import { forgetUses } from '../../applications/registry.ts'
-import { listApprovals } from '../../approvals/decide.ts'
+import { countWaiting } from '../../approvals/decide.ts'
 import type { Texts } from '../../texts/en.ts'
 import { PageError } from '../../texts/page-error.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
@@ -76,7 +76,7 @@ export function accountPages(
       const { user } = visitor
       const { accountId, userId } = user
       const words = textsOf(request)
-      const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt, approvals] = await Promise.all([
+      const [networks, allowed, identities, sessions, { frozenAt }, notice, exportedAt, waiting] = await Promise.all([
         Promise.all([...app.networks.keys()].map((chainId) => lookAt(words, user, chainId))),
         listAllowed(app, { accountId, userId }),
         listIdentities(db, { accountId, userId }),
@@ -84,7 +84,7 @@ export function accountPages(
         readFreezable(db, userId),
         door.noticeFor(visitor, words),
         readExported(db, accountId),
-        listApprovals(app, accountId),
+        countWaiting(app, accountId),
       ])
       const { username, address, imageSrc } = userWire(user)
       const { done } = request.query
@@ -104,7 +104,7 @@ export function accountPages(
         session: visitor.sessionUid,
         notice,
         exportedAt,
-        waiting: approvals.filter(({ state }) => state === 'waiting').length,
+        waiting,
         canExport: app.config.KEY_EXPORT === 'on',
         done: typeof done === 'string' && Object.hasOwn(words.done, done) ? words.done[done]! : null,
       })

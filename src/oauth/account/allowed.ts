@@ -60,7 +60,7 @@ export async function listAllowed(
 }
 
 /**
- * Revokes what a user allowed an application. The application must ask again, its tokens end everywhere within 60 s,
+ * Revokes the permissions that a user granted to an application. The application must ask again, its tokens end everywhere within 60 s,
  * and it can no longer read the user by itself (`users:read`).
  */
 export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {

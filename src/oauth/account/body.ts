@@ -3,7 +3,7 @@ import type { Texts } from '../../texts/en.ts'
 import { timeText } from '../../texts/time.ts'
 import { OWN_CLIENT } from '../first-party.ts'
 import { amountHtml } from '../../http/amount.ts'
-import { timeHtml } from '../../http/page.ts'
+import { ends, timeHtml } from '../../http/page.ts'
 import type { Identity } from '../../users/identities.ts'
 import type { CoinCoverage, ShownBalance, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
 import type { AllowedApplication } from './allowed.ts'
@@ -162,7 +162,7 @@ export const collectibleName = ({ name, symbol, tokenId }: ShownCollectible): st
 /** Shortens an id. Ids may be hashes of 78 digits, which differ at their ends. */
 const shortId = (id: bigint | string): string => {
   const text = String(id)
-  return text.length <= 20 ? text : `${text.slice(0, 8)}…${text.slice(-6)}`
+  return text.length <= 20 ? text : ends(text)
 }
 
 /** Sorts suspected spam behind everything else. */
@@ -230,7 +230,7 @@ export function sentItem(words: Texts, sent: SentTransaction): string {
   const { activity } = words
   const { clientId, application, state, called, to, value, fee, explorerUrl, sentAt } = sent
   const who = clientId === OWN_CLIENT ? activity.yourself : (application ?? activity.unknown)
-  const short = `${to.slice(0, 8)}…${to.slice(-6)}`
+  const short = ends(to)
   const costs = [
     ...(value.value > 0n ? [html`${activity.value}: !${amountHtml(words, value)}`] : []),
     ...(fee === null ? [] : [html`${activity.fee}: !${amountHtml(words, fee)}`]),

@@ -28,7 +28,7 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { clientId: string | null },
   ): Promise<Listed<SentTransaction>>
-  /** what is known of the addresses that an approval names; at most MAX_NAMED of each */
+  /** names and facts of the addresses in an approval; at most MAX_NAMED of each */
   readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
   /** messages that the user signed, for all applications */
   readMessages(owner: AccountOwner, chainId: number, page: PageAsked): Promise<Listed<OwnMessage>>
@@ -168,7 +168,7 @@ export type ShownSignature = {
   signedAt: Date
   chainId: number
   kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'
-  /** one call; several of an operation, which are executed together; none of an authorization or a message */
+  /** one call of a transaction; all calls of an operation, which run together; empty for an authorization or a message */
   calls: ShownCall[]
   /** code that may act for the account because of this signature */
   delegate: string | null
@@ -209,7 +209,7 @@ export type Rehearsed = {
 export type Sender = AccountOwner & { sessionUid: string }
 
 export type AccountSending = {
-  /** Does everything but sign. @throws what a transfer is rejected with */
+  /** Makes all checks of a transfer and signs nothing. @throws the errors of a transfer */
   rehearse(sender: Sender, chainId: number, order: TransferForm): Promise<Rehearsed>
   /** Sends a transfer, once per key. @returns the id of the transaction */
   send(sender: Sender, chainId: number, order: TransferForm, key: string): Promise<string>

@@ -7,6 +7,7 @@ import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
 import { addressOf, rehearse, type Rehearsal } from '../../../test/rehearsal.ts'
 import { reseal } from '../../../test/reseal.ts'
 import { askApproval } from '../../approvals/ask.ts'
+import type { ApprovalQuestion, ApprovalState } from '../../approvals/decide.ts'
 import { fromHex } from '../../hex.ts'
 import { accountIdOf } from '../../ids.ts'
 import { readMessage, digestOf } from '../../messages/message.ts'
@@ -15,9 +16,14 @@ import { EXPORT_AUDIENCE } from '../../signer-wire/wire.ts'
 import type { ApprovalContent } from '../../store/column-values.ts'
 import { en } from '../../texts/en.ts'
 import { nothing } from '../oauth.ts'
+import { shownOf } from './approvals.ts'
 
 const texts = en.approvals
 const CHAIN = 31_337
+const PERMIT2 = '0x000000000022d473030f116ddee9f6b43ac78ba3'
+/** A call of Permit2: it allows ROUTER to take of a token until a time. */
+const permit2Approval = (until: bigint): string =>
+  `0x87517c45${[ROUTER, ROUTER, 1n, until].map((one) => BigInt(one).toString(16).padStart(64, '0')).join('')}`
 
 let world: Rehearsal
 before(async () => {
@@ -37,7 +43,7 @@ async function ask(username: string, content: ApprovalContent = requestsOf(usern
   asked += 1
   const caller = { accountId: accountIdOf('DEV', username), clientId: 'demo', chainId: CHAIN }
   const question = { caller, intentId: `sig_${username}_${asked}`, content, rule: 'built-in', askedFrom: '203.0.113.7' }
-  return (await askApproval(world.app, question)).id
+  return (await askApproval(world.app, question)).link.id
 }
 
 const pathOf = (id: string): string => `/account/approvals/${id}`
@@ -265,6 +271,51 @@ test('what cannot be read, or is for a deleted or suspended application, is only
   assert.ok(!shown.text.includes(`${pathOf(orphan)}/approve"`))
 })
 
+test('whatever a row contains, its page, the inbox and the account page respond, and the user can deny it', async () => {
+  const { allowance, coins } = requestsOf('nat')
+  assert.ok('message' in allowance! && 'calls' in coins!)
+  const [typed, [call]] = [allowance.message.content, coins.calls]
+  const { types, ...rest } = JSON.parse(typed)
+  const details = [{ name: 'details', type: 'PermitDetails[]' }]
+  const batch = { ...rest, types: { ...types, PermitBatch: [...details, ...types.PermitSingle.slice(1)] }, primaryType: 'PermitBatch' } // prettier-ignore
+  delete batch.types.PermitSingle
+  const message = (content: unknown, kind = 'typedData') => ({ message: { kind, content } })
+  const withDetails = (of: { message: object }, one: unknown) => message(JSON.stringify({ ...of, message: { ...of.message, details: one } })) // prettier-ignore
+  const ending = (expiration: bigint) => ({ ...rest.message.details, expiration: String(expiration) })
+  const forever = withDetails({ ...rest, types }, ending(2n ** 48n - 1n))
+  const rows: unknown[] = [
+    forever,
+    withDetails({ ...rest, types }, ending(8_640_000_000_001n)),
+    withDetails(batch, []),
+    withDetails(batch, [ending(1n), ending(2n ** 48n - 1n)]),
+    { calls: [{ ...call!, to: PERMIT2, data: permit2Approval(2n ** 48n - 1n) }] },
+    ...['null', '[]', '{}', '7', '{', ''].map((text) => message(text)),
+    ...[null, 7, {}].map((content) => message(content)),
+    ...['text', 'bytes', 'nothing', '__proto__'].map((kind) => message(7, kind)),
+    ...[null, 7, 'x', [null], [{}], [], [{ ...call!, value: 'x' }], [{ ...call!, value: -1 }], [{ ...call!, to: '0x' }], [{ ...call!, data: null }]].map((calls) => ({ calls })), // prettier-ignore
+    ...[null, 7, 'x', [], {}, { message: null }, { message: {}, calls: [] }],
+  ]
+  // A page has a rate limit for each user.
+  for (let group = 0; rows.length > 0; group++) {
+    const user = `nat${group}`
+    const browser = openBrowser(world.origin)
+    await browser.signIn('/account', user)
+    const asked: string[] = []
+    for (const row of rows.splice(0, 12)) {
+      const id = await ask(user, row as ApprovalContent)
+      asked.push(id)
+      const page = await browser.go(pathOf(id))
+      assert.equal(page.status, 200, JSON.stringify(row))
+      assert.ok(page.text.includes(`${pathOf(id)}/deny"`), JSON.stringify(row))
+      if (row === forever) assert.match(textOf(page.text), /with no end date/)
+    }
+    const [id] = asked as [string]
+    assert.equal((await browser.submit(await browser.go(pathOf(id)), '/deny')).status, 200)
+    assert.deepEqual(await stateOf(id), ['denied', true])
+    for (const path of ['/account/approvals', '/account']) assert.equal((await browser.go(path)).status, 200, path)
+  }
+})
+
 test('a frozen account approves nothing and denies', async () => {
   const id = await ask('ned')
   const { browser, page } = await visit('ned', id)
@@ -287,7 +338,7 @@ test('the inbox lists what waits and what was decided, newest first, and the acc
   const last = await ask('ona', other)
   await ask('pia')
   const inbox = textOf((await browser.go('/account/approvals')).text)
-  const sentences = ['Sign data that this service does not understand', 'Sign this text', texts.decided, 'Pay 5 USDC to bob', texts.states.approved] // prettier-ignore
+  const sentences = ['Sign data that this service does not understand', 'Sign this text', texts.decided, 'Pay 5 USDC to “bob” (0x', texts.states.approved] // prettier-ignore
   const places = sentences.map((one) => inbox.replaceAll(' ', '').indexOf(one.replaceAll(' ', '')))
   assert.ok(
     places.every((place, index) => place >= 0 && place > (places[index - 1] ?? -1)),
@@ -299,10 +350,30 @@ test('the inbox lists what waits and what was decided, newest first, and the acc
   assert.match(textOf((await browser.go('/account')).text), new RegExp(texts.link(1)))
 })
 
+test('an application that asks often pushes no other one out of the inbox', () => {
+  const at = new Date()
+  const question = (clientId: string, id: string, state: ApprovalState = 'waiting'): ApprovalQuestion => ({
+    ...{ id, clientId, state, intentId: id, accountId: '', chainId: CHAIN, content: { calls: [] }, rule: '' },
+    ...{ askedFrom: null, createdAt: at, expiresAt: at, decidedAt: null },
+  })
+  const many = (clientId: string, length: number, state?: ApprovalState) =>
+    Array.from({ length }, (_, index) => question(clientId, `${clientId} ${index}`, state))
+  const listed = shownOf([
+    ...many('loud', 200),
+    ...many('shop', 3),
+    ...many('loud', 40, 'denied'),
+    question('bank', 'bank 0'),
+  ])
+  const counted = (clientId: string, state: ApprovalState) =>
+    listed.filter((one) => one.clientId === clientId && one.state === state).length
+  assert.deepEqual([counted('loud', 'waiting'), counted('shop', 'waiting'), counted('bank', 'waiting'), counted('loud', 'denied')], [26, 3, 1, 30]) // prettier-ignore
+  assert.deepEqual(listed.slice(0, 30).map(({ id }) => id), [...many('loud', 26), ...many('shop', 3), question('bank', 'bank 0')].map(({ id }) => id)) // prettier-ignore
+})
+
 test('a user’s name stands for an address that the signer attests, and for no other', async () => {
   const id = await ask('quin', requestsOf('quin').coins)
   const { browser, page } = await visit('quin', id)
-  assert.match(textOf(page.text), /Pay 1\.5 ETH to bob/)
+  assert.match(textOf(page.text), /Pay 1\.5 ETH to “bob” \(0x/)
   const forged = addressOf('DEV-nobody-of-ours')
   await world.app.db
     .updateTable('accounts')

@@ -11,9 +11,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../../app.ts'
 import { decide, listApprovals, readApproval, type ApprovalQuestion } from '../../approvals/decide.ts'
 import type { Application } from '../../applications/application.ts'
-import { redirectOrigin } from '../../applications/redirects.ts'
 import { fromHex } from '../../hex.ts'
-import { checksumAddress } from '../../abi/address.ts'
+import { isId } from '../../ids.ts'
+import { checksumAddress } from '../../digits.ts'
 import { asset } from '../../http/asset.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import { MessageInvalid } from '../../messages/message.ts'
@@ -23,10 +23,10 @@ import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
 import { shortBody } from '../account/body.ts'
 import type { AccountSlices } from '../account/slices.ts'
-import { APPROVAL_ID, findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
+import { findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
-import { domainsOf } from '../scopes.ts'
+import { domainsOf, webOriginsOf } from '../scopes.ts'
 import { provenVisitor, type Visitor } from '../sessions.ts'
 import { approvalToken } from './approval-token.ts'
 import {
@@ -76,10 +76,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { id } = request.params
     const visitor = await door.arrive(request, reply)
     if (visitor === null)
-      return leaveFor(
-        reply,
-        ownSignIn(app.authOrigin, { comesBackTo: APPROVAL_ID.test(id) ? `approval.${id}` : 'approvals' }),
-      )
+      return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: isId(id) ? `approval.${id}` : 'approvals' }))
     const words = textsOf(request)
     const approval = await ownApproval(request, reply, visitor, id)
     if (approval === null) return reply
@@ -87,24 +84,24 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { described, asker, isApprovable } = await readAsked(words, approval, visitor.user)
     const csrf = door.csrfOf(visitor)
     const notice = await door.noticeFor(visitor, words)
-    if (described === null) {
-      const body = `${notice}${unreadableBody(words, { approval, asker, csrf })}`
-      return sendPage(reply, 200, { words, title: words.approvals.title, hasScript: app.authOrigin, body })
-    }
-    const body = `${notice}${approvalBody(words, {
-      ...{ approval, asker, described, csrf, address: checksumAddress(visitor.user.address) },
-      names: await readNames(app, slices, visitor.user, approval.chainId, [described]),
-      network: chainName(app, words, approval.chainId),
-      mark: shownMark(approval, described),
-      isFresh: door.isFresh(visitor),
-      canApprove: isApprovable,
-    })}`
+    const names = await readNames(app, slices, visitor.user, approval.chainId, described === null ? [] : [described])
+    const readable = orUnreadable(approval, () =>
+      described === null
+        ? null
+        : approvalBody(words, {
+            ...{ approval, asker, described, names, csrf, address: checksumAddress(visitor.user.address) },
+            network: chainName(app, words, approval.chainId),
+            mark: shownMark(approval, described),
+            isFresh: door.isFresh(visitor),
+            canApprove: isApprovable,
+          }),
+    )
     return sendPage(reply, 200, {
       words,
       title: words.approvals.title,
       hasScript: app.authOrigin,
-      script: SCRIPT,
-      body,
+      ...(readable === null ? {} : { script: SCRIPT }),
+      body: `${notice}${readable ?? unreadableBody(words, { approval, asker, csrf })}`,
     })
   })
 
@@ -155,7 +152,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     id: string,
   ): Promise<ApprovalQuestion | null> {
     const { approvals: texts, ...words } = textsOf(request)
-    const approval = APPROVAL_ID.test(id) ? await readApproval(app, id) : null
+    const approval = await readApproval(app, id)
     if (approval?.accountId === user.accountId) return approval
     const [title, hint, next] =
       approval === null
@@ -172,20 +169,30 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   /** Reads who asks and for what; `described`: null if nobody can approve it for this account and network. */
   async function readAsked(
     words: Texts,
-    { chainId, clientId, content }: ApprovalQuestion,
+    approval: ApprovalQuestion,
     { address }: ProvenUser,
   ): Promise<DescribedRequest> {
+    const { chainId, clientId, content } = approval
     const application = await findClient(app, clientId)
     const asker = askerOf(words, application)
     const facts = { address: fromHex(address), chainId, at: app.clock.wall(), domains: asker.hosts }
     const isOfNetwork = application?.clientId === OWN_CLIENT || application?.chainId === chainId
     const isServed = application !== null && !application.isSuspended && isOfNetwork
+    const described = orUnreadable(approval, () => describe(content, facts))
+    return { asker, described, isApprovable: isServed && described?.isApprovable === true }
+  }
+
+  /**
+   * Returns null for a request whose content cannot be shown. Whatever a row contains, its page and the inbox respond, and the user
+   * can deny it. A fault that is not the message's own is ours, or a row that this service did not write.
+   */
+  function orUnreadable<T>({ id }: ApprovalQuestion, work: () => T): T | null {
     try {
-      const described = describe(content, facts)
-      return { asker, described, isApprovable: isServed && described.isApprovable }
+      return work()
     } catch (error) {
-      if (!(error instanceof MessageInvalid)) throw error
-      return { asker, described: null, isApprovable: false }
+      // The error can quote the content, which is the user's.
+      if (!(error instanceof MessageInvalid)) app.telemetry.log.warn('approval_unreadable', { id })
+      return null
     }
   }
 
@@ -211,7 +218,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return asked.map(({ approval, asker, described }) => ({
       approval,
       asker,
-      sentence: described === null ? null : sentenceOf(words, namesAt.get(approval.chainId)!, described),
+      sentence: described && orUnreadable(approval, () => sentenceOf(words, namesAt.get(approval.chainId)!, described)),
       network: chainName(app, words, approval.chainId),
     }))
   }
@@ -248,18 +255,30 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
 /** Maximum number of requests in each part of the inbox. */
 const MAX_LISTED = 30
 
-const shownOf = (approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] =>
-  [true, false].flatMap((isWaiting) =>
-    approvals.filter(({ state }) => (state === 'waiting') === isWaiting).slice(0, MAX_LISTED),
-  )
+/** Returns what the inbox lists of questions, newest first: those that wait, and the last of the others. */
+export function shownOf(approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] {
+  const [waiting, others] = [true, false].map((one) => approvals.filter(({ state }) => (state === 'waiting') === one))
+  return [...fairlyCut(waiting!), ...others!.slice(0, MAX_LISTED)]
+}
+
+/** Cuts a list so that each application has the same number of entries in it, as far as it has them. */
+function fairlyCut(waiting: readonly ApprovalQuestion[]): ApprovalQuestion[] {
+  const seen = new Map<string, number>()
+  const turns = waiting.map((approval) => {
+    const turn = seen.get(approval.clientId) ?? 0
+    seen.set(approval.clientId, turn + 1)
+    return { approval, turn }
+  })
+  const first = new Set(turns.toSorted((a, b) => a.turn - b.turn).slice(0, MAX_LISTED))
+  return turns.filter((one) => first.has(one)).map(({ approval }) => approval)
+}
 
 type DescribedRequest = { asker: Asker; described: Described | null; isApprovable: boolean }
 
 function askerOf({ approvals }: Texts, application: Application | null): Asker {
   if (application === null) return { name: approvals.unknownApplication, logoUri: null, hosts: [], origins: [] }
-  const { name, logoUri, redirectUris, allowedOrigins } = application
-  const origins = [...allowedOrigins, ...redirectUris.map(redirectOrigin)].filter((one) => /^https?:/.test(one))
-  return { name, logoUri, hosts: domainsOf(application), origins: [...new Set(origins)] }
+  const { name, logoUri } = application
+  return { name, logoUri, hosts: domainsOf(application), origins: webOriginsOf(application) }
 }
 
 const SCRIPT = asset(

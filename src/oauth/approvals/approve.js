@@ -1,17 +1,25 @@
-// Approving waits for a moment after the page appears or comes back into view: a click that was meant for another window
-// approves nothing. Without this script the button works at once.
+// Approving waits for a moment after the page appears or comes back into view, and after each press in that moment: a click
+// that was meant for another window approves nothing, and neither does the next. Without this script the button works at once.
 const approve = document.querySelector('button[data-waits]')
 if (approve !== null) {
   let timer
   const wait = () => {
-    approve.disabled = true
+    enable(false)
     clearTimeout(timer)
-    timer = setTimeout(() => (approve.disabled = false), Number(approve.dataset.waits))
+    timer = setTimeout(enable, Number(approve.dataset.waits), true)
   }
+  const enable = (isEnabled) => {
+    approve.disabled = !isEnabled
+    // Some browsers report no presses on a disabled button, so they fall through to the page.
+    approve.style.pointerEvents = isEnabled ? '' : 'none'
+  }
+  const pressed = () => approve.disabled && wait()
   wait()
   addEventListener('focus', wait)
   addEventListener('pageshow', wait)
   document.addEventListener('visibilitychange', wait)
+  document.addEventListener('pointerdown', pressed, true)
+  document.addEventListener('keydown', pressed, true)
 }
 
 // In a window that the application opened: says that the user has decided, to its own origins only, and closes.

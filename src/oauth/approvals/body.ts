@@ -8,7 +8,7 @@ import { picture } from '../pages.ts'
 import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
 import type { Move } from './read-call.ts'
-import { moveText, sentenceOf, tokenText } from './sentence.ts'
+import { endOf, moveText, sentenceOf, tokenText } from './sentence.ts'
 
 /** Milliseconds for which the button to approve waits after the page appears. */
 const WAITS_MS = 700
@@ -121,7 +121,8 @@ function movesHtml(words: Texts, names: Names, { moves }: Described): string {
     .map((move, index) => {
       const isLastTo = moves[index + 1]?.to !== move.to || moves[index + 1]?.kind !== move.kind
       const [what, who] = headingsOf(texts, move)
-      const until = move.kind === 'allows' && move.amount !== '0' ? untilHtml(words, move) : ''
+      const hasEnd = move.kind === 'allows' ? move.amount !== '0' : move.until !== null
+      const until = hasEnd ? untilHtml(words, move) : ''
       return html`!${fact(what, html`<b>${move.amount === '0' && move.kind === 'allows' ? tokenText(words, names, move.token) : moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`)}!${until}!${isLastTo ? fact(who, addressHtml(words, names, move.to)) : ''}`
     })
     .join('')
@@ -132,11 +133,10 @@ function headingsOf(texts: Texts['approvals'], { kind, amount }: Move): [what: s
   return [amount === '0' ? texts.mayNoLongerTake : texts.mayTake, texts.spender]
 }
 
-const untilHtml = (words: Texts, { until }: Move): string =>
-  fact(
-    words.approvals.until,
-    until === null ? html`${words.approvals.forever}` : timeHtml(words, new Date(until * 1_000)),
-  )
+function untilHtml(words: Texts, move: Move): string {
+  const end = endOf([move])
+  return fact(words.approvals.until, end === null ? html`${words.approvals.forever}` : timeHtml(words, end))
+}
 
 /** Renders the contract of a token, and that its name looks like spam. */
 function tokenNote(words: Texts, names: Names, { token }: Move): string {

@@ -1,3 +1,4 @@
+import { cleanText } from '../../abi/text.ts'
 import type { App } from '../../app.ts'
 import { fromHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
@@ -10,7 +11,7 @@ import type { Described } from './describe.ts'
 export type Names = {
   native: KnownAddresses['native']
   token(address: string): KnownToken | null
-  /** name of a user of this installation; null for any other address */
+  /** name of a user of this installation, as the user chose it; null for any other address */
   user(address: string): string | null
   /** whether the user has dealt with the address; null: unknown */
   isDealtWith(address: string): boolean | null
@@ -44,13 +45,35 @@ export async function readNames(
     }),
     namesOf(app, others.map(fromHex)),
   ])
-  const byAddress = new Map(known.tokens.map((one) => [one.token, one]))
+  return namesFrom(known, users, others)
+}
+
+/** Returns names for a page. What users and tokens call themselves is shortened to a word that fits into quotation marks. */
+export function namesFrom(known: KnownAddresses, users: ReadonlyMap<Hex, string>, others: readonly Hex[]): Names {
+  const byAddress = new Map(
+    known.tokens.map((one) => [one.token, one.isListed ? one : { ...one, symbol: ownWord(one.symbol) }]),
+  )
   const dealtWith = known.dealtWith === null ? null : new Set(known.dealtWith)
   const keyOf = (address: string) => address.toLowerCase() as Hex
   return {
     native: known.native,
     token: (address) => byAddress.get(keyOf(address)) ?? null,
-    user: (address) => users.get(keyOf(address)) ?? null,
+    // A name of which nothing is left is none.
+    user: (address) => ownWord(users.get(keyOf(address)) ?? '') || null,
     isDealtWith: (address) => (others.includes(keyOf(address)) ? (dealtWith?.has(keyOf(address)) ?? null) : null),
   }
+}
+
+/** Maximum characters of a word that a user or a token chose for itself. */
+const MAX_WORD = 20
+/** Quotation marks, brackets, and what looks like them: with one, a word could end its quotation and continue as our text. */
+const MARKS = /["'`´\p{Pi}\p{Pf}\p{Ps}\p{Pe}\u02B9-\u02BD\u02DD\u02EE\u05F3\u05F4\u2032-\u2037\uFF02\uFF07]/gu
+
+function ownWord(text: string): string {
+  const characters = Array.from(cleanText(text.replaceAll(MARKS, '')))
+  if (characters.length <= MAX_WORD) return characters.join('')
+  return `${characters
+    .slice(0, MAX_WORD - 1)
+    .join('')
+    .trimEnd()}…`
 }

@@ -3,10 +3,9 @@ import { parseAbi, selectorOf } from '../../abi/parse.ts'
 import { shapeOf, type Shape, type Value } from '../../abi/shape.ts'
 import { fromHex, toHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
-import { checksummed } from '../../messages/address.ts'
-import type { Summary } from '../../messages/classify.ts'
+import { moveOf, type Summary } from '../../messages/classify.ts'
 import type { EquivalentCall } from '../../messages/equivalent-call.ts'
-import { allows, allowsAll, allowsByPermit2, isUnlimited, pays, paysNative, type Grant } from '../../messages/grants.ts'
+import { allows, allowsAll, allowsByPermit2, pays, paysNative, type Grant } from '../../messages/grants.ts'
 
 /** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
 export type Move = Summary['moves'][number]
@@ -61,14 +60,3 @@ export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { mo
     selector: grant === null ? selector : null,
   }
 }
-
-/** Returns a grant as `classify` summarizes it. */
-const moveOf = (grant: Grant): Move => ({
-  kind: grant.kind,
-  token: grant.token === null ? null : checksummed(grant.token),
-  amount:
-    grant.amount === 'all' ? 'all' : grant.kind === 'allows' && isUnlimited(grant) ? 'unlimited' : String(grant.amount),
-  item: grant.item === null ? null : String(grant.item),
-  to: checksummed(grant.to),
-  until: grant.until === null || grant.until > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(grant.until),
-})

@@ -7,18 +7,13 @@ import { languages } from '../../texts/choose.ts'
 import { en } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { describe, type Described } from './describe.ts'
-import type { Names } from './names.ts'
+import { namesFrom, type Names } from './names.ts'
 import { sentenceOf } from './sentence.ts'
 
 const [address, bob]: [Hex, Hex] = [`0x${'11'.repeat(20)}`, `0x${'22'.repeat(20)}`]
 const NOW = 1_780_000_000
 const facts = { address: fromHex(address), chainId: 31_337, at: NOW * 1_000, domains: ['shop.example'] }
-const names: Names = {
-  native: known.native,
-  token: (of) => known.tokens.find(({ token }) => token === of.toLowerCase()) ?? null,
-  user: (of) => (of.toLowerCase() === bob ? 'bob' : null),
-  isDealtWith: () => false,
-}
+const names = namesFrom(known, new Map([[bob, 'bob']]), [bob])
 const nothing: Names = { native: null, token: () => null, user: () => null, isDealtWith: () => null }
 const plain = (sentence: Rich): string =>
   sentence.map((part) => (typeof part === 'string' ? part : part.strong)).join('')
@@ -32,7 +27,7 @@ test('each kind of request is one sentence, with its warnings', () => {
   })
   assert.deepEqual(table, [
     ['text', 'Sign this text', ''],
-    ['payment', 'Pay 5 USDC to bob', ''],
+    ['payment', 'Pay 5 USDC to “bob” (0x222222…222222)', ''],
     ['allowance', '0x1f9840…01F984 may take 50 USDC from your account until 27 Jun 2026, 20:26 UTC', 'long'],
     [
       'allowance without end',
@@ -50,8 +45,8 @@ test('each kind of request is one sentence, with its warnings', () => {
     ['power', 'Let others act for your account', 'power'],
     ['other', 'Sign data that this service does not understand', 'unknown'],
     ['opaque', 'Sign data that nobody can read', 'unknown'],
-    ['coins', 'Pay 1.5 ETH to bob', ''],
-    ['tokens', 'Pay 25 USDC to bob', ''],
+    ['coins', 'Pay 1.5 ETH to “bob” (0x222222…222222)', ''],
+    ['tokens', 'Pay 25 USDC to “bob” (0x222222…222222)', ''],
     [
       'approve',
       '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
@@ -62,7 +57,7 @@ test('each kind of request is one sentence, with its warnings', () => {
       '0x1f9840…01F984 may take everything you own of ART from your account, with no end date',
       'unlimited',
     ],
-    ['collectible', 'Give ART #77 to bob', ''],
+    ['collectible', 'Give ART #77 to “bob” (0x222222…222222)', ''],
     ['call', 'Run a function of the contract 0x1f9840…01F984', 'call'],
     ['batch', 'Do these 2 things together', 'call'],
   ])
@@ -77,6 +72,22 @@ test('a login names the site, and one for a site of another application cannot b
   assert.deepEqual([login('evil.example').warnings, login('evil.example').isApprovable], [['other-domain'], false])
 })
 
+test('the headline has the end of the last permission, and none if one has none or no date can say it', () => {
+  const { moves, ...rest } = describe(requests.allowance!, facts)
+  const ending = (...ends: (number | null)[]): string =>
+    said({ ...rest, moves: ends.map((until) => ({ ...moves[0]!, until })) })
+  for (const ends of [[NOW, NOW + 86_400], [NOW + 86_400, NOW]]) assert.match(ending(...ends), /until 29 May 2026, 20:26 UTC$/) // prettier-ignore
+  for (const never of [null, 8_640_000_000_001, 2 ** 48 - 1, Number.MAX_SAFE_INTEGER])
+    for (const ends of [[never], [NOW, never], [never, NOW]]) assert.match(ending(...ends), /, with no end date$/)
+  assert.match(ending(8_640_000_000_000), /until 13 Sept 275760, 00:00 UTC$/)
+})
+
+test('a request that moves nothing, although its kind does, is not understood', () => {
+  const described = { ...describe(requests.allowance!, facts), moves: [] }
+  for (const sentence of ['pay', 'allow', 'allow-all'] as const)
+    assert.equal(said({ ...described, sentence }), 'Sign data that this service does not understand')
+})
+
 test('a network that does not respond leaves whole amounts of smallest units and addresses', () => {
   assert.equal(
     said(describe(requests.payment!, facts), nothing),
@@ -86,6 +97,27 @@ test('a network that does not respond leaves whole amounts of smallest units and
 
 test('a token is called as the operator calls it, and in its own words otherwise', () => {
   assert.match(said(describe(requests['allowance of a namesake']!, facts)), /50 of a token that calls itself “USDC”/)
+})
+
+test('the word that a user or a token has for itself stays inside its quotation marks', () => {
+  const cases: [word: string, quoted: string | null][] = [
+    ['bob', 'bob'],
+    ['Nobody. Harmless test: nobody', 'Nobody. Harmless te…'],
+    ['twenty characters ok', 'twenty characters ok'],
+    ['bob” (0x111111…111111) from Y. 0 of “USDC', 'bob 0x111111…111111…'],
+    [`b"o'b\u00AB\u2039\u201E\uFF02\u2033(\uFF08\u300D`, 'bob'],
+    ['b\u00AD\u3164\u200B\u202Eob\n', 'bob'],
+    ['🔑'.repeat(30), `${'🔑'.repeat(19)}…`],
+    ['”\u3164', null],
+  ]
+  for (const [word, quoted] of cases) {
+    const by = namesFrom({ ...known, tokens: known.tokens.map((one) => ({ ...one, symbol: word })) }, new Map([[bob, word]]), []) // prettier-ignore
+    const who = quoted === null ? '0x222222…222222' : `“${quoted}” (0x222222…222222)`
+    assert.equal(said(describe(requests.coins!, facts), by), `Pay 1.5 ETH to ${who}`, word)
+    const token = said(describe(requests['allowance of a namesake']!, facts), by)
+    const what = quoted === null ? 'smallest units of the token 0xbBbBBB' : `of a token that calls itself “${quoted}” from your account` // prettier-ignore
+    assert.ok(token.includes(what), token)
+  }
 })
 
 test('invisible characters and those that turn a text around are written out', () => {

@@ -1,4 +1,5 @@
 import { amountText } from '../../http/amount.ts'
+import { ends } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { timeText } from '../../texts/time.ts'
@@ -21,23 +22,36 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     case 'opaque':
       return sentences[sentence]
     case 'call':
-      return sentences.call(whoText(names, calls[0]!.to))
+      return sentences.call(whoText(words, names, calls[0]!.to))
     case 'several':
       return sentences.several(count)
     case 'order':
       return move === undefined ? sentences.orderOfNothing : sentences.order(listText(words, names, moves))
     case 'pay':
-      return sentences[move!.item === null ? 'pay' : 'give'](listText(words, names, moves), whoText(names, move!.to))
+      if (move === undefined) return sentences.other
+      return sentences[move.item === null ? 'pay' : 'give'](
+        listText(words, names, moves),
+        whoText(words, names, move.to),
+      )
     case 'revoke':
       if (move === undefined) return sentences.cancel
-      return sentences.revoke(whoText(names, move.to), tokenText(words, names, move.token))
-    default:
+      return sentences.revoke(whoText(words, names, move.to), tokenText(words, names, move.token))
+    default: {
+      if (move === undefined) return sentences.other
+      const end = endOf(moves)
       return sentences.allow(
-        whoText(names, move!.to),
+        whoText(words, names, move.to),
         listText(words, names, moves),
-        move!.until === null ? null : timeText(words, new Date(move!.until * 1_000)),
+        end === null ? null : timeText(words, end),
       )
+    }
   }
+}
+
+/** Returns when the last of several permissions ends; null if one of them has no end, or ends later than any date. */
+export function endOf(moves: readonly Move[]): Date | null {
+  const end = new Date(Math.max(...moves.map(({ until }) => (until ?? Number.NaN) * 1_000)))
+  return Number.isNaN(end.getTime()) ? null : end
 }
 
 /** Returns several amounts as the language lists them. */
@@ -71,11 +85,12 @@ export function tokenText(words: Texts, names: Names, token: string | null): str
   const texts = words.approvals
   if (token === null) return names.native?.symbol ?? texts.coin
   const known = names.token(token)
-  if (known === null || known.symbol === '') return texts.nameless(shortAddress(token))
+  if (known === null || known.symbol === '') return texts.nameless(ends(token))
   return known.isListed ? known.symbol : texts.claims(known.symbol)
 }
 
-/** Returns a user's name, or a short address. */
-const whoText = (names: Names, address: string): string => names.user(address) ?? shortAddress(address)
-
-const shortAddress = (address: string): string => `${address.slice(0, 8)}…${address.slice(-6)}`
+/** Returns a short address, after the name that its user has chosen: a name alone could read as our words. */
+function whoText(words: Texts, names: Names, address: string): string {
+  const name = names.user(address)
+  return name === null ? ends(address) : words.approvals.named(name, ends(address))
+}

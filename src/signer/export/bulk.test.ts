@@ -199,9 +199,17 @@ test('files that hold a secret are refused when others can read them, and a mani
   for (const mode of [0o644, 0o640]) {
     chmodSync(at('password'), mode)
     const by = await run('new', '--password-file', at('password'))
-    assert.deepEqual([by.code, /The password file is readable by .+: chmod 600\./.test(by.err)], [1, true], by.err)
+    assert.deepEqual(
+      [by.code, /The password file is readable by .+ Run chmod 600 on it\./.test(by.err)],
+      [1, true],
+      by.err,
+    )
     const key = await run('new', '--recipient-key', at('password'))
-    assert.deepEqual([key.code, /The recipient key is readable by .+: chmod 600\./.test(key.err)], [1, true], key.err)
+    assert.deepEqual(
+      [key.code, /The recipient key is readable by .+ Run chmod 600 on it\./.test(key.err)],
+      [1, true],
+      key.err,
+    )
   }
   chmodSync(at('password'), 0o600)
   const over = await run('there', '--password-file', at('password'))

@@ -61,6 +61,6 @@ test(
     await both.end('SIGTERM')
     await assertSigns(await start({ ...file, ...tokenNext }))
     const shown = await command(place.env, ['signer', 'accept-restore'])
-    assert.deepEqual([shown.code, /The witness agrees/.test(shown.out)], [0, true])
+    assert.deepEqual([shown.code, /The witness matches/.test(shown.out)], [0, true])
   },
 )

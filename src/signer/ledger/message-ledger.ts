@@ -18,8 +18,11 @@ export type HeldMessage = MessageText & {
   rule: string
 }
 
-/** What the evidence of a message's record holds besides the token: its class, and the host of a sign-in. */
-export type MessageEvidence = { class: MessageClass; domain: string | null }
+/**
+ * What the evidence of a message's record holds besides the token: its class, the host of a sign-in, and the rule that demanded the
+ * user's approval (null if none did).
+ */
+export type MessageEvidence = { class: MessageClass; domain: string | null; requires: string | null }
 
 /** The ledger's messages. */
 export type MessageLedger = {

@@ -62,7 +62,7 @@ function expected(signature: string, args: readonly unknown[]): Expected {
     token: { address: token, amount },
   })
   const approve = (to: unknown, amount: bigint, token = TOKEN): Expected => {
-    const isEndless = amount >= 1n << 128n || amount === (1n << 96n) - 1n
+    const isEndless = amount >= (1n << 127n) - 1n || amount === (1n << 96n) - 1n
     return spend(isEndless ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'], to, amount, token)
   }
   const revoke = (to: unknown): Expected => ({ classes: ['REVOKE'], to: address(to), token: null })
@@ -85,7 +85,16 @@ function expected(signature: string, args: readonly unknown[]): Expected {
 test('what a call does is what viem reads in it, and what viem cannot read is unreadable', () => {
   const random = randomOf(7)
   const bytes = (length: number) => Array.from({ length }, () => random(256).toString(16).padStart(2, '0')).join('')
-  const amounts = [0n, 1n, (1n << 96n) - 1n, (1n << 128n) - 1n, 1n << 128n, (1n << 160n) - 1n, (1n << 256n) - 1n]
+  const amounts = [
+    0n,
+    1n,
+    (1n << 96n) - 1n,
+    (1n << 127n) - 2n,
+    (1n << 127n) - 1n,
+    (1n << 128n) - 1n,
+    (1n << 160n) - 1n,
+    (1n << 256n) - 1n,
+  ]
   const seen = new Map<string, number>()
   const abis = new Map(TABLE.map(([, signature]) => [signature, parseAbi([signature])]))
   for (let round = 0; round < 12_000; round++) {

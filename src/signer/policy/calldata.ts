@@ -1,8 +1,9 @@
+import { isUnlimitedAmount } from '../../messages/unlimited.ts'
 import { readHead, readSignature, type FunctionShape, type HeadValue } from './signature.ts'
 
 /**
  * The classes of what is judged, as rules name them. A call can have several: an unlimited approval is also an approval. A message
- * has MESSAGE, those of the calls with the same effect, and for some kinds of messages one of its own (`effect.ts`).
+ * has MESSAGE, those of the calls with the same effect, and for some kinds of messages others of its own (`effect.ts`).
  */
 export const CALL_CLASSES = [
   'NATIVE',
@@ -15,6 +16,8 @@ export const CALL_CLASSES = [
   'UNREADABLE_CALL',
   'MESSAGE',
   'LOGIN',
+  'LOGIN_RESOURCES',
+  'LONG_LIVED',
   'TEXT',
   'ORDER',
   'VOTE',
@@ -40,14 +43,6 @@ export type CallEffect = {
 
 /** Above every uint256: the right to take all tokens exceeds every limit. */
 export const ALL_TOKENS = 2n ** 256n
-
-/**
- * The smallest allowance that counts as unlimited. No token has 2^128 of its smallest unit (3.4 × 10^38); the largest in wide use
- * are below 10^34. A bound near 2^256 would miss Permit2, whose amounts end at 2^160. UNI and COMP store "unlimited" as a smaller
- * value, which is compared separately. The id of an NFT may be above the bound; its approval then counts as unlimited.
- */
-const MIN_UNLIMITED = 2n ** 128n
-const UNLIMITED_96 = 2n ** 96n - 1n
 
 type KnownCall = FunctionShape & {
   effect: (args: HeadValue[], call: JudgedCall) => Omit<CallEffect, 'selector'> | null
@@ -156,9 +151,8 @@ const transfer = (call: JudgedCall, to: bigint, amount: bigint): Omit<CallEffect
 
 /** Counts the whole allowance at once, because the signer cannot see when the spender takes it. */
 function approve(token: string, spender: bigint, amount: bigint): Omit<CallEffect, 'selector'> {
-  const isUnlimited = amount >= MIN_UNLIMITED || amount === UNLIMITED_96
   return {
-    classes: isUnlimited ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'],
+    classes: isUnlimitedAmount(amount) ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'],
     token: { address: token, amount },
     recipients: [digits(spender)],
   }

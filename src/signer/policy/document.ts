@@ -5,8 +5,7 @@
  *   force (`signer/rules/policy-in-force.ts`).
  */
 
-import { canonicalAmountIn, isAddress } from '../../digits.ts'
-import { keccak } from '../../keccak.ts'
+import { canonicalAmountIn, checksumAddress, isAddress } from '../../digits.ts'
 import { CALL_CLASSES, type CallClass } from './calldata.ts'
 import { PolicyInvalid, readPolicyJson } from './json.ts'
 import { isOneWord, readSignature } from './signature.ts'
@@ -366,15 +365,9 @@ function readAmount(value: unknown, path: string): bigint {
  */
 function readPolicyAddress(value: unknown, path: string): string {
   if (!isAddress(value)) throw new PolicyInvalid(path, 'expected an address, 0x and 40 hexadecimal digits')
-  const right = checksummed(value.slice(2).toLowerCase())
+  const right = checksumAddress(value.toLowerCase())
   if (value !== right) throw new PolicyInvalid(path, `the checksum (EIP-55) is wrong: these digits are ${right}`)
   return value.slice(2).toLowerCase()
-}
-
-/** Formats an address with its checksum. Source: EIP-55 */
-export function checksummed(digits: string): string {
-  const hash = keccak(Buffer.from(digits, 'latin1')).toString('hex')
-  return `0x${digits.replace(/./g, (digit, index: number) => (hash[index]! >= '8' ? digit.toUpperCase() : digit))}`
 }
 
 const readChain = (value: unknown, path: string): number => readWhole(value, path, 1)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { MESSAGE_SPENDER, MESSAGE_TOKEN, SAMPLES, type SampleFacts } from '../../../test/kit/messages.ts'
+import { login, MESSAGE_SPENDER, MESSAGE_TOKEN, SAMPLES, type SampleFacts } from '../../../test/kit/messages.ts'
 import { classify } from '../../messages/classify.ts'
 import { readMessage } from '../../messages/message.ts'
 import { readPolicy } from './document.ts'
@@ -27,9 +27,12 @@ test('a message has the effect of its calls: classes, tokens, recipients, and bo
   )
   assert.deepEqual(seen, {
     login: [['LOGIN MESSAGE', null, [], []]],
+    grantingLogin: [['LOGIN LOGIN_RESOURCES MESSAGE', null, [], []]],
     text: [['TEXT MESSAGE', null, [], []]],
     payment: [['TRANSFER MESSAGE', 7n, [spender], [token]]],
+    cheque: [['TRANSFER LONG_LIVED MESSAGE', 7n, [spender], [token]]],
     allowance: [['APPROVE MESSAGE', 10n, [spender], [token]]],
+    longAllowance: [['APPROVE LONG_LIVED MESSAGE', 10n, [spender], [token]]],
     unlimited: [['APPROVE APPROVE_UNLIMITED MESSAGE', 2n ** 256n - 1n, [spender], [token]]],
     order: [['APPROVE ORDER MESSAGE', 9n, [spender], [token, spender]]],
     vote: [['VOTE MESSAGE', null, [token], [token]]],
@@ -37,6 +40,33 @@ test('a message has the effect of its calls: classes, tokens, recipients, and bo
     other: [['OTHER_MESSAGE MESSAGE', null, [spender], [spender]]],
     opaque: [['OPAQUE MESSAGE', null, [], []]],
   })
+})
+
+test('a rule by hosts judges both hosts of a sign-in, in any case of letters', () => {
+  const text = login(facts).text
+  const judge = (changed: string, rules: unknown[]) => {
+    const own = { address: from, chainId: 1, at: facts.at, domains: ['shop.example', 'admin.example'] }
+    const effects = effectsOfMessage(classify(readMessage({ text: changed }), own), { chainId: 1, from })
+    const questions = effects.map((effect) => ({ effect, feeWei: 0n, userId: 'DISCORD-1', clientId: 'shop' }))
+    const answer = evaluateCalls(readPolicy(JSON.stringify({ version: 1, rules })), questions, () => ({ used: 0n, resetsAt: null })) // prettier-ignore
+    return answer.allowed ? answer.rules[0] : answer.rule
+  }
+  const [deny, shop, rest] = [
+    { name: 'deny', effect: 'deny', domains: ['admin.example'] },
+    { name: 'shop', effect: 'allow', domains: ['shop.example'] },
+    { name: 'rest', effect: 'allow' },
+  ]
+  assert.equal(judge(text, [deny, shop]), 'shop')
+  const forAdmin = [
+    text.replaceAll('shop.example', 'admin.example'),
+    text.replace('shop.example wants', 'ADMIN.example wants'),
+    text.replace('//shop.example', '//admin.example'),
+    text.replace('//shop.example', '//Admin.Example'),
+  ]
+  for (const changed of forAdmin) {
+    assert.equal(judge(changed, [deny, rest]), 'deny', changed)
+    assert.equal(judge(changed, [shop]), 'no-allow', changed)
+  }
 })
 
 test('every call of a message is judged: one that no rule names leaves the need, one above a limit is refused with all', () => {

@@ -10,7 +10,7 @@ export type Effect = CallEffect & {
   value: bigint
   /** the calldata; empty for a message without calls */
   data: Buffer
-  /** the host that a sign-in message is for, and the `encodeType` of typed data; empty for everything else */
+  /** the hosts that a sign-in message is for, and the `encodeType` of typed data; empty for everything else */
   domains: readonly string[]
   types: readonly string[]
   /** a contract that may move its tokens by what is judged, in an amount that is not counted; null if there is none */
@@ -39,9 +39,15 @@ const OWN_CLASSES: Readonly<Record<MessageClass, CallClass | null>> = {
   opaque: 'OPAQUE',
 }
 
+/** The classes of what a message does beyond its class. An `allow` that does not list them does not name the message. */
+const EXTRA_CLASSES: Readonly<Record<NonNullable<Classified['extra']>, CallClass>> = {
+  resources: 'LOGIN_RESOURCES',
+  long: 'LONG_LIVED',
+}
+
 /** Every class that only messages have. */
 export const MESSAGE_CLASSES: ReadonlySet<CallClass> = new Set(
-  ['MESSAGE' as const, ...Object.values(OWN_CLASSES)].filter((name) => name !== null),
+  ['MESSAGE' as const, ...Object.values(OWN_CLASSES), ...Object.values(EXTRA_CLASSES)].filter((name) => name !== null),
 )
 
 /** Messages without calls that may move tokens of their verifying contract all the same. */
@@ -52,14 +58,15 @@ const UNCOUNTED: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'o
  * write of its own.
  */
 export function effectsOfMessage(
-  message: Pick<Classified, 'class' | 'type' | 'domain' | 'verifyingContract' | 'calls'>,
+  message: Pick<Classified, 'class' | 'type' | 'hosts' | 'extra' | 'verifyingContract' | 'calls'>,
   { chainId, from }: { chainId: number; from: Buffer },
 ): Effect[] {
   const verifier = message.verifyingContract === null ? [] : [message.verifyingContract.toString('hex')]
   const own = OWN_CLASSES[message.class]
-  const classes: CallClass[] = own === null ? ['MESSAGE'] : [own, 'MESSAGE']
+  const extra = message.extra === null ? null : EXTRA_CLASSES[message.extra]
+  const classes = [own, extra, 'MESSAGE' as const].filter((name) => name !== null)
   const named = {
-    domains: message.domain === null ? [] : [message.domain],
+    domains: message.hosts,
     types: message.type === null ? [] : [message.type],
   }
   if (message.calls.length === 0) {

@@ -7,7 +7,7 @@ const [TOKEN, BOB, ALICE] = ['cc', 'bb', 'aa'].map((byte) => Buffer.from(byte.re
 const UNTIL = 1_800_000_000n
 
 /** Amounts around every bound that a class depends on. */
-const AMOUNTS = [0n, 1n, 1_000n, 2n ** 96n - 2n, 2n ** 96n - 1n, 2n ** 96n, 2n ** 128n - 1n, 2n ** 128n, 2n ** 160n - 1n, 2n ** 256n - 1n] // prettier-ignore
+const AMOUNTS = [0n, 1n, 1_000n, 2n ** 96n - 2n, 2n ** 96n - 1n, 2n ** 96n, 2n ** 127n - 2n, 2n ** 127n - 1n, 2n ** 128n - 1n, 2n ** 160n - 1n, 2n ** 255n, 2n ** 256n - 1n] // prettier-ignore
 
 const effectOf = ({ call }: grants.Grant) => effectOfCall({ chainId: 1, from: ALICE, ...call })
 
@@ -25,7 +25,7 @@ function assertSame(grant: grants.Grant, classes: CallClass[], amount: bigint | 
 
 test('what a signature pays or allows is the same token, amount and recipient as the call that the policy judges', () => {
   for (const amount of AMOUNTS) {
-    const isUnlimited = amount >= 2n ** 128n || amount === 2n ** 96n - 1n
+    const isUnlimited = amount >= 2n ** 127n - 1n || amount === 2n ** 96n - 1n
     const classes: CallClass[] = amount === 0n ? ['REVOKE'] : isUnlimited ? ['APPROVE', 'APPROVE_UNLIMITED'] : ['APPROVE'] // prettier-ignore
     const counted = amount === 0n ? null : amount
     assertSame(grants.allows(TOKEN, BOB, amount), classes, counted, `approve ${amount}`)

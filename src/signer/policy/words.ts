@@ -1,13 +1,7 @@
-import {
-  checksummed,
-  SCOPES,
-  type PolicyDocument,
-  type PolicyRule,
-  type RuleAmount,
-  type RuleMatch,
-} from './document.ts'
+import { checksumAddress } from '../../digits.ts'
+import { SCOPES, type PolicyDocument, type PolicyRule, type RuleAmount, type RuleMatch } from './document.ts'
 import { MESSAGE_CLASSES } from './effect.ts'
-import { isKnown, PERMIT2_APPROVE } from './calldata.ts'
+import { isKnown, PERMIT2_APPROVE, type CallClass } from './calldata.ts'
 
 /** Describes a policy in words: a line for its freezes, if any, then a line per rule. */
 export function describePolicy(policy: PolicyDocument): string[] {
@@ -70,7 +64,7 @@ function subjectOf({ effect, match }: Pick<PolicyRule, 'effect' | 'match'>): str
 }
 
 function shown(field: keyof RuleMatch, value: string | number): string {
-  if (field === 'to' || field === 'recipients') return checksummed(String(value))
+  if (field === 'to' || field === 'recipients') return checksumAddress(`0x${value}`)
   return field === 'functions' ? `0x${value}` : String(value)
 }
 
@@ -94,7 +88,7 @@ function thingOf(amount: RuleAmount, tokens: PolicyDocument['tokens']): string {
   if (amount.of === 'count') return 'transactions'
   if (amount.of !== 'token') return amount.of === 'fees' ? 'of fees' : 'of native currency'
   const token = tokenOf(amount, tokens)
-  return `${token === undefined ? 'units of' : `${token.symbol},`} ${checksummed(amount.tokenAddress!)} on chain ${amount.chainId}`
+  return `${token === undefined ? 'units of' : `${token.symbol},`} ${checksumAddress(`0x${amount.tokenAddress}`)} on chain ${amount.chainId}`
 }
 
 /** Formats an amount, in whole tokens if the document states their decimals. */
@@ -139,10 +133,19 @@ export function findDoubts(policy: PolicyDocument, served: ReadonlySet<number> |
   return doubts
 }
 
+/** Classes that a message has only beside one of others. */
+const BESIDE: readonly (readonly [CallClass, readonly CallClass[]])[] = [
+  ['LOGIN_RESOURCES', ['LOGIN']],
+  ['LONG_LIVED', ['TRANSFER', 'APPROVE']],
+]
+
 function* doubtsOfMessages({ effect, match }: PolicyRule): Generator<string> {
   const own = [...(match.class ?? [])].filter((one) => MESSAGE_CLASSES.has(one))
   if (effect === 'allow' && own.length > 0 && !own.includes('MESSAGE'))
     yield `${own.join(' and ')} can never match: class does not list MESSAGE, which every message is`
+  for (const [one, others] of BESIDE)
+    if (effect === 'allow' && match.class?.has(one) === true && !others.some((other) => match.class!.has(other)))
+      yield `${one} can never match: class does not list ${others.join(' or ')}`
   if (match.domains !== null && match.types !== null) yield 'can never match: a sign-in has no type'
   if (match.domains !== null && match.class?.has('LOGIN') === false)
     yield 'domains can never match: class does not list LOGIN'
@@ -151,7 +154,7 @@ function* doubtsOfMessages({ effect, match }: PolicyRule): Generator<string> {
 function* doubtsOfLimit(rule: PolicyRule & { effect: 'limit' }, limits: readonly RuleAmount[]): Generator<string> {
   const { match, per } = rule
   for (const { of, chainId, tokenAddress, perCall, period, functions } of limits) {
-    const name = of === 'token' ? `tokens ${chainId}:${checksummed(tokenAddress!)}` : of
+    const name = of === 'token' ? `tokens ${chainId}:${checksumAddress(`0x${tokenAddress}`)}` : of
     if (of === 'token' && match.chains?.has(chainId!) === false)
       yield `${name} can never match: chains does not list ${chainId}`
     if (

@@ -96,6 +96,8 @@ test('what is hardly meant is said of a policy', () => {
     [doubts([{ ...REST, clients: ['a'] }], { freeze: { clients: ['a'] } }), /can never match: all of its applications/],
     [doubts([{ ...REST, class: ['NATIVE'], functions: ['f()'] }]), /can never match: NATIVE alone/],
     [doubts([REST, { ...REST, name: 'l', class: ['LOGIN'] }]), /l: LOGIN can never match: class does not list MESSAGE/],
+    [doubts([REST, { ...REST, name: 'r', class: ['MESSAGE', 'LOGIN_RESOURCES'] }]), /r: LOGIN_RESOURCES can never match/], // prettier-ignore
+    [doubts([REST, { ...REST, name: 'e', class: ['MESSAGE', 'LONG_LIVED'] }]), /e: LONG_LIVED can never match: class does not list TRANSFER or APPROVE/], // prettier-ignore
     [
       doubts([REST, { ...REST, name: 'd', domains: ['shop.example'], class: ['MESSAGE', 'TEXT'] }]),
       /d: domains can never match/,

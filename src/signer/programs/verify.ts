@@ -20,7 +20,6 @@ import { openKekOf, type KekSettings } from '../keys/open-kek.ts'
 import { checkWitness, follow, readHead } from '../ledger/ledger.ts'
 import { assertMac, hasMac, type Macs } from '../ledger/macs.ts'
 import { verifyKeptPolicy } from '../rules/kept-policy.ts'
-import { APPROVAL_RULE } from '../rules/message-rules.ts'
 import { verifyMeters } from '../rules/meters.ts'
 import { GENESIS, OUTER, type LedgerRow } from '../ledger/record.ts'
 import { openStoreForReading, schemaFault } from '../store.ts'
@@ -197,7 +196,7 @@ function checkSignature(row: LedgerRow): string | null {
     if (!keccak(row.raw!).equals(Buffer.from(row.hash!))) return 'its hash does not match'
     return null
   } catch {
-    return 'its bytes are not what the signer signs'
+    return 'its bytes are not a signed transaction, operation or message'
   }
 }
 
@@ -264,9 +263,14 @@ const queries: [problem: string, sql: string][] = [
   ],
   ['Intents with two messages', `SELECT 1 FROM ledger WHERE kind = 'message' GROUP BY intent_id HAVING count(*) > 1`],
   [
-    'Messages without the approval that their rule demands',
-    `SELECT 1 FROM ledger WHERE kind = 'message' AND rule = '${APPROVAL_RULE}'
+    'Signatures without the approval that a rule demands',
+    `SELECT 1 FROM ledger WHERE ${evidenceOf('requires')} IS NOT NULL
       AND (${evidenceOf('approval_jti')} IS NULL OR ${evidenceOf('approval_sha256')} IS NULL)`,
+  ],
+  [
+    'Messages whose evidence does not say whether an approval was demanded',
+    `SELECT 1 FROM ledger WHERE kind = 'message'
+      AND json_type(iif(json_valid(evidence), evidence, NULL), '$.requires') IS NULL`,
   ],
   [
     'Approvals that were used twice',

@@ -103,7 +103,7 @@ test('an approval is of one user, application, network, account, intent and cont
   const signed = await signer.signMessage(request({ approval }))
   const { jti } = JSON.parse(Buffer.from(approval.split('.')[1]!, 'base64url').toString()) as { jti: string }
   const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>
-  assert.equal(evidence.approval_jti, jti)
+  assert.deepEqual([evidence.requires, evidence.approval_jti], ['message-approval', jti])
   assert.match(evidence.approval_sha256!, /^[\w-]{43}$/)
   // The user sees the message in the list of the account; a server that replays the ledger needs none of it.
   const [listed] = (await signer.signatures({ userId: ALICE })).signatures
@@ -202,7 +202,7 @@ const denied = (rule: string) => (error: unknown) =>
 
 test('a transaction and an operation with the same calls need the same approval, replacements and cancels none', async (t) => {
   const require = { name: 'ask', effect: 'require', tier: 'approval', native: { perCall: '9' } }
-  const { place, signer, alice, accessToken, claims, records, ofAlice, problems } = await world(t, [{ name: 'rest', effect: 'allow' }, require]) // prettier-ignore
+  const { place, signer, alice, accessToken, claims, records, rows, ofAlice, problems } = await world(t, [{ name: 'rest', effect: 'allow' }, require]) // prettier-ignore
   const call = { to: SOMEWHERE, value: '10', data: '0x' } as const
   const send = ask(alice, { ...call, accessToken, intentId: 'intent' })
   const operation = ofAlice({ calls: [call], intentId: 'operation' })
@@ -221,6 +221,8 @@ test('a transaction and an operation with the same calls need the same approval,
   assert.deepEqual([checked.rule, checked.requires], ['rest', null])
   const { rule, raw } = await signer.sign({ ...send, approval })
   assert.equal(rule, 'rest')
+  const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>
+  assert.deepEqual([evidence.requires, typeof evidence.approval_jti], ['ask', 'string'])
   assert.equal((await signer.sign(send)).raw, raw)
   await assert.rejects(signer.signOperation({ ...operation, approval }), needs('ask'))
   await signer.signOperation({ ...operation, approval: await approve('operation') })

@@ -102,15 +102,16 @@ function isApproved(approval: Approval | null, request: ApprovedRequest): approv
 /**
  * Answers a demanded approval with the one that was shown.
  * @param requires  the rule that demands it; null if none does
- * @returns  `requires`: null if nothing is missing; `besides`: the evidence of the approval that was needed
+ * @returns  `requires`: null if nothing is missing; `besides`: the evidence, with the rule even if its approval is missing
  */
 export function settleApproval(
   requires: string | null,
   approval: Approval | null,
   request: ApprovedRequest,
 ): { requires: string | null; besides: EvidenceBesides } {
-  if (requires === null || !isApproved(approval, request)) return { requires, besides: {} }
-  return { requires: null, besides: { approval_sha256: approval.tokenHash, approval_jti: approval.jti } }
+  if (requires === null) return { requires, besides: {} }
+  if (!isApproved(approval, request)) return { requires, besides: { requires } }
+  return { requires: null, besides: { requires, approval_sha256: approval.tokenHash, approval_jti: approval.jti } }
 }
 
 /** Creates the refusal of a request that the user must approve. @param rule  the rule that demands it */

@@ -27,7 +27,10 @@ export type Authority = {
   evidence: (rule: string, besides?: EvidenceBesides) => string | null
 }
 
-/** Evidence besides the token: the class of a message, the host of a sign-in, and the approval that was shown and needed. */
+/**
+ * Evidence besides the token: the class of a message, the host of a sign-in, the rule that demanded an approval, and the approval
+ * that was shown.
+ */
 export type EvidenceBesides = Partial<MessageEvidence> & { approval_sha256?: string; approval_jti?: string }
 
 export type TransactionAuthority = Authority & {

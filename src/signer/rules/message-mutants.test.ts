@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** What an attacker who wants a message signed would like this code to be. */
 const MUTANTS: SourceMutant[] = [
@@ -23,7 +23,7 @@ const MUTANTS: SourceMutant[] = [
   ['an approval of next year', 'rules/approval.ts', ' || exp - at / 1_000 > MAX_LIFE_SECONDS + CLOCK_TOLERANCE_SECONDS', '', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['any token of the authorization server is an approval', 'rules/approval.ts', 'typ: APPROVAL_TOKEN_TYPE,', "typ: 'at+jwt',", 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['an approval is for any audience', 'rules/approval.ts', ', audience: EXPORT_AUDIENCE', '', 'rules/approval', 'an approval is of one'], // prettier-ignore
-  ['a demand that is not met is forgotten', 'rules/approval.ts', 'return { requires, besides: {} }', 'return { requires: null, besides: {} }', 'rules/approval', 'an approval is of one'], // prettier-ignore
+  ['a demand that is not met is forgotten', 'rules/approval.ts', 'return { requires, besides: { requires } }', 'return { requires: null, besides: { requires } }', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['a signature needs no approval that is demanded', 'verbs/pipeline.ts', 'if (draft.requires !== null) throw', "if (draft.requires === '') throw", 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['the record names no approval', 'verbs/pipeline.ts', 'authority.evidence(record.rule, besides)', 'authority.evidence(record.rule, { class: besides?.class, domain: besides?.domain })', 'rules/approval', 'an approval is of one'], // prettier-ignore
   ['an operation needs no approval', 'verbs/sign-operation.ts', 'settleApproval(verdict.requires, wanted', 'settleApproval(null, wanted', 'rules/approval', 'the same calls need'], // prettier-ignore
@@ -34,6 +34,7 @@ const MUTANTS: SourceMutant[] = [
   ['a rule that allows everything lifts every need', 'policy/evaluate.ts', 'match.class !== null || match.types !== null', 'true', 'verbs/messages', 'names nothing'], // prettier-ignore
   ['one call that is named names the others', 'policy/evaluate-calls.ts', 'isNamed &&= answer.isNamed', 'isNamed ||= answer.isNamed', 'policy/effect'], // prettier-ignore
   ['a message is no MESSAGE', 'policy/effect.ts', "classes: [...effect.classes, ...classes]", 'classes: effect.classes', 'verbs/messages', 'a deny is never lifted'], // prettier-ignore
+  ['what a sign-in grants is not named', 'policy/effect.ts', '[own, extra, ', '[own, ', 'verbs/messages', 'lists the classes'], // prettier-ignore
   ['an order is not named', 'policy/effect.ts', "order: 'ORDER'", 'order: null', 'verbs/messages', 'lists the classes'], // prettier-ignore
   ['the verifying contract is not looked at', 'policy/effect.ts', '...effect.to, ...verifier', '...effect.to', 'policy/effect'], // prettier-ignore
   ['what is unknown at a token moves nothing', 'policy/effect.ts', '(verifier[0] ?? null)', 'null', 'verbs/messages', 'one meter'], // prettier-ignore
@@ -44,4 +45,4 @@ const MUTANTS: SourceMutant[] = [
   ['a policy that is tried overlooks messages', 'programs/replay.ts', "'operation', 'message') ORDER", "'operation') ORDER", 'verbs/messages', 'one meter'], // prettier-ignore
 ]
 
-mutantsOf('mutants of messages and approvals', MUTANTS)
+mutantsOf('mutants of messages and approvals', MUTANTS, 'signer', ONE_OF)

@@ -7,8 +7,8 @@ import { domainSeparator, type TypedDomain } from '../../messages/typed-data.ts'
 import { pass, type PolicyLimits } from './policy.ts'
 import { Refusal } from '../refusal.ts'
 
-/** The rule that demands, and the record of a message that has, the user's approval. */
-export const APPROVAL_RULE = 'message-approval'
+/** The built-in rule that demands the user's approval. */
+const APPROVAL_RULE = 'message-approval'
 
 /**
  * Rejects typed data that the account's own code, or a dispatcher, could take for an operation. The domain separator is compared by

@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** What an attacker would like this code to be: each in one place, and the test file that has to notice. */
 const MUTANTS: SourceMutant[] = [
@@ -20,7 +20,7 @@ const MUTANTS: SourceMutant[] = [
   ['a clock that is set back frees', 'policy/window.ts', 'const bucket = Math.max(current, window.newest)', 'const bucket = current', 'policy/window'], // prettier-ignore
   ['missing words are zeros', 'policy/signature.ts', 'data.length < start + WORD ? null', 'data.length < start ? null', 'policy/calldata'], // prettier-ignore
   ['bits above an address are cut off', 'policy/signature.ts', `return word >> 160n === 0n`, `return word >= 0n`, 'policy/calldata'], // prettier-ignore
-  ['an approval without end is an approval', 'policy/calldata.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount === ALL_TOKENS', 'policy/calldata'], // prettier-ignore
+  ['an approval without end is an approval', '../messages/unlimited.ts', 'amount >= MIN_UNLIMITED || amount === UNLIMITED_96', 'amount > 2n ** 256n', 'policy/calldata'], // prettier-ignore
   ['an operator sends tokens of somebody else only', 'policy/calldata.ts', `digits(account) === from.toString('hex')`, 'false', 'policy/calldata'], // prettier-ignore
   ['a manager of all tokens revokes', 'policy/calldata.ts', 'isOn === 0n ? revoke(manager!) : approveAll(call, manager!)', 'revoke(manager!)', 'policy/calldata'], // prettier-ignore
   ['one key counts as often as it signed', 'policy/jws.ts', 'signers: [...signers]', 'signers: signatures.map(() => "")', 'policy/accept'], // prettier-ignore
@@ -114,4 +114,4 @@ const MUTANTS: SourceMutant[] = [
   ['a policy that is tried is asked about top-ups', 'programs/replay.ts', ' || isSponsor(row.user_id)', '', 'rules/top-up', 'a policy that is tried'], // prettier-ignore
 ]
 
-mutantsOf('mutants of the policy and of top-ups', MUTANTS)
+mutantsOf('mutants of the policy and of top-ups', MUTANTS, 'signer', ONE_OF)

@@ -1,5 +1,5 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
-import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
+import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
 /** What an attacker of people or of sponsors would like this code to be. */
 const MUTANTS: SourceMutant[] = [
@@ -91,4 +91,4 @@ const MUTANTS: SourceMutant[] = [
   ['a loss in schedules is one transaction more', 'policy/evaluate.ts', 'used + charged > amount', 'used > amount', 'rules/sponsored-schedules'], // prettier-ignore
 ]
 
-mutantsOf('mutants of sponsored operations', MUTANTS)
+mutantsOf('mutants of sponsored operations', MUTANTS, 'signer', ONE_OF)

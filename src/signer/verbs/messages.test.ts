@@ -72,9 +72,12 @@ const hashOf = (content: MessageContent): Hex => {
 /** The classes that an allowing rule has to list, and the built-in answer without such a rule. */
 const CLASSES: Record<Sample, [classes: string[], builtIn: string]> = {
   login: [['LOGIN'], 'message-login'],
+  grantingLogin: [['LOGIN', 'LOGIN_RESOURCES'], 'approval by message-approval'],
   text: [['TEXT'], 'approval by message-approval'],
   payment: [['TRANSFER'], 'message-payment'],
+  cheque: [['TRANSFER', 'LONG_LIVED'], 'approval by message-approval'],
   allowance: [['APPROVE'], 'message-allowance'],
+  longAllowance: [['APPROVE', 'LONG_LIVED'], 'approval by message-approval'],
   unlimited: [['APPROVE', 'APPROVE_UNLIMITED'], 'approval by message-approval'],
   order: [['APPROVE', 'ORDER'], 'approval by message-approval'],
   vote: [['VOTE'], 'approval by message-approval'],
@@ -123,7 +126,8 @@ test('without a policy the class alone decides: what a token signs, what needs a
     assert.deepEqual([kind, nonce, Buffer.from(effect!).equals(Buffer.from(hash!))], ['message', null, true])
     assert.ok(Buffer.from(raw!).length > 66)
     const said = JSON.parse(String(evidence)) as Record<string, string>
-    assert.deepEqual(Object.keys(said).slice(0, 6), ['token_sha256', 'jti', 'client_id', 'rule', 'class', 'domain'])
+    assert.deepEqual(Object.keys(said).slice(0, 7), ['token_sha256', 'jti', 'client_id', 'rule', 'class', 'domain', 'requires']) // prettier-ignore
+    assert.equal(said.requires, said.rule === 'message-approval' ? said.rule : null)
     assert.equal(said.domain, said.class === 'login' ? LOGIN_HOST : null)
     assert.equal(said.approval_jti !== undefined, said.rule === 'message-approval')
   }
@@ -147,9 +151,13 @@ test('a rule that lists the classes of a message lifts its needs, and signs no o
 
 test('a rule that lists a type or a host allows these messages alone', async (t) => {
   const byType = await answers(await world(t, [{ name: 'permits', effect: 'allow', types: [PERMIT] }]))
-  assert.deepEqual(byType, { ...all('refused by no-allow'), allowance: ['permits', 'permits'], unlimited: ['permits', 'permits'] }) // prettier-ignore
+  assert.deepEqual(byType, { ...all('refused by no-allow'), allowance: ['permits', 'permits'], longAllowance: ['permits', 'permits'], unlimited: ['permits', 'permits'] }) // prettier-ignore
   const byHost = await answers(await world(t, [{ name: 'shop', effect: 'allow', domains: [LOGIN_HOST] }]))
-  assert.deepEqual(byHost, { ...all('refused by no-allow'), login: ['shop', 'shop'] })
+  assert.deepEqual(byHost, {
+    ...all('refused by no-allow'),
+    login: ['shop', 'shop'],
+    grantingLogin: ['approval by message-approval', 'shop'],
+  })
   const elsewhere = await answers(await world(t, [{ name: 'shop', effect: 'allow', domains: ['other.example'] }]))
   assert.deepEqual(elsewhere, all('refused by no-allow'))
 })
@@ -160,10 +168,10 @@ test('a deny is never lifted, neither by an approval nor by a rule that names th
   const none = await answers(await world(t, [named, { name: 'none', effect: 'deny', class: ['MESSAGE'] }]))
   assert.deepEqual(none, all('refused by none'))
   const to = await answers(await world(t, [named, { name: 'to', effect: 'deny', to: [MESSAGE_TOKEN] }]))
-  const atToken = ['payment', 'allowance', 'unlimited', 'order', 'vote']
+  const atToken = ['payment', 'cheque', 'allowance', 'longAllowance', 'unlimited', 'order', 'vote']
   for (const [one, [answer]] of Object.entries(to)) assert.equal(answer, atToken.includes(one) ? 'refused by to' : 'named', one) // prettier-ignore
   const spender = await answers(await world(t, [named, { name: 'spender', effect: 'deny', recipients: [MESSAGE_SPENDER] }])) // prettier-ignore
-  const forSpender = ['payment', 'allowance', 'unlimited', 'order', 'power', 'other']
+  const forSpender = ['payment', 'cheque', 'allowance', 'longAllowance', 'unlimited', 'order', 'power', 'other']
   for (const [one, [answer]] of Object.entries(spender)) assert.equal(answer, forSpender.includes(one) ? 'refused by spender' : 'named', one) // prettier-ignore
 })
 

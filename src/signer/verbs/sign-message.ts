@@ -88,12 +88,13 @@ function draftNew(inside: Inside, { ask, digest, token, approval }: WantedMessag
   assertListed(classified, ask, inside.limits)
   const { isNamed, ...verdict } = askPolicyOfMessage(inside, classified, ask, token, at)
   const builtIn = builtInRule(classified, isNamed)
-  const settled = settleApproval(verdict.requires ?? builtIn.requires, approval, {
+  const requires = verdict.requires ?? builtIn.requires
+  const settled = settleApproval(requires, approval, {
     ...{ userId: token.userId, clientId: token.clientId, chainId, from, intentId, at },
     content: () => ({ message: toHex(digest) }),
   })
   const rule = verdict.rule ?? builtIn.rule
-  const besides = { class: classified.class, domain: classified.domain, ...settled.besides }
+  const besides = { class: classified.class, domain: classified.domain, requires, ...settled.besides }
   return {
     ...verdict,
     rule,

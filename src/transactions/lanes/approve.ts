@@ -1,7 +1,9 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../../app.ts'
-import { askApproval, shownApproval } from '../../approvals/ask.ts'
+import { askApproval, askedApproval } from '../../approvals/ask.ts'
 import { AppError } from '../../errors.ts'
 import type { Caller } from '../../http/bearer.ts'
+import { keyReused } from '../../http/idempotency-key.ts'
 import type { Checked } from '../../signer-wire/wire.ts'
 import { slot } from '../../state.ts'
 import type { ApprovalContent } from '../../store/column-values.ts'
@@ -38,8 +40,13 @@ export async function checkApproval(app: App, write: Approvable): Promise<string
   return token
 }
 
-const shownFor = async (app: App, { id, key, calls }: Approvable): Promise<string | null> =>
-  key === null ? null : shownApproval(app, id, contentOf(calls))
+/** Returns the approval to show. A write that waits for its user is stored only as the question, so its key stands for that. */
+async function shownFor(app: App, { id, key, calls }: Approvable): Promise<string | null> {
+  const asked = key === null ? null : await askedApproval(app, id)
+  if (asked === null) return null
+  if (!isDeepStrictEqual(asked.content, contentOf(calls))) throw keyReused()
+  return asked.token
+}
 
 const contentOf = (calls: Approvable['calls']): ApprovalContent => ({
   calls: calls.map(({ to, value, data }) => ({ to, value: String(value), data })),
@@ -56,7 +63,13 @@ async function unapproved(
       'approval_required',
       'The user must approve this write. Nothing was sent, and the user was not asked. Send the request with an idempotency key.',
     )
-  const approval = await askApproval(app, { caller, intentId: id, content: contentOf(calls), rule, askedFrom })
+  const { link: approval } = await askApproval(app, {
+    caller,
+    intentId: id,
+    content: contentOf(calls),
+    rule,
+    askedFrom,
+  })
   return new AppError(
     'approval_required',
     'The user must approve this write. Nothing was sent. Open `approval.url` for the user, then repeat the request with the same idempotency key.',

@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { highestPrice } from '../../chain/fees.ts'
 import { AppError } from '../../errors.ts'
 import type { Hex } from '../../ids.ts'

@@ -13,8 +13,8 @@ import { MAX_SEQUENCE } from './operation-gas.ts'
 type Linking = { id: string; chainId: number; space: Buffer; sequences: number[]; transition: Transition[] }
 
 /**
- * Returns what is stored when a sponsor's transaction includes operations, read from its calldata. Null: it includes
- * none.
+ * Returns the rows that link a sponsor's transaction to its operations, read from its calldata; null if it includes no
+ * operation.
  */
 export function linkingOf(
   app: App,

@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { decodeRevert } from '../../abi/reverts.ts'
 import type { AbiErrorItem } from '../../abi/parse.ts'
 import { hasCode } from '../../chain/code.ts'
@@ -93,7 +93,7 @@ function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void
 const NOBODY: Hex = `0x${'00'.repeat(20)}`
 
 /**
- * Returns what the last call would return now.
+ * Returns the result that the last call would have now.
  * @throws as `prepareOperation`
  */
 export async function callOperation(

@@ -92,7 +92,7 @@ async function noteUnderpriced(
   pokeKeeper(app, chain)
 }
 
-/** What an offer lacks of the minimum that a pool named, and the lowest price that meets it, wei per gas. */
+/** A price that is below a pool's minimum, and the lowest price that meets the minimum, wei per gas. */
 type Missing = { what: string; least: bigint }
 
 function missingOf(named: NamedFees, offered: { price: bigint; tip: bigint; base: bigint }): Missing | null {

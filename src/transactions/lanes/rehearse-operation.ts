@@ -112,7 +112,7 @@ async function findPayer(
 const explainUncarried = (error: unknown, clock: Clock): unknown =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)
 
-/** Returns what a call returned, decoded by the caller's ABI; null without an ABI, or if it does not decode. */
+/** Decodes the return data of a call by the caller's ABI; null without an ABI, or if it does not decode. */
 export function readReturned({ fn }: Intent, data: Hex): { response: unknown; outputs: Output[] } {
   if (fn === null) return { response: null, outputs: [] }
   try {

@@ -214,7 +214,7 @@ export async function reconcileBound(
   }
   const [first, ...later] = attempts.map(toAttempt).toReversed()
   if (first === undefined) return null
-  // The row may say what another request under the key has asked for and was not given.
+  // The row may have the values of another request under the key; the ledger has the signed values.
   const signedFor = { ...bound, ...valueOf(attempts.at(-1)!) }
   await (first.isCancel ? storeFill : storeFirst)(app, chain, signedFor, first)
   for (const attempt of later) await storeReplacement(app, chain, bound, attempt)

@@ -1,4 +1,5 @@
-import { checksumAddress, readAddress } from '../../abi/address.ts'
+import { readAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import type { App } from '../../app.ts'
 import { bigNumber } from '../../abi/bignumber.ts'
 import type { Fees } from '../../chain/fees.ts'

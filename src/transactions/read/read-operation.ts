@@ -1,5 +1,5 @@
 import { bigNumber } from '../../abi/bignumber.ts'
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress, isWord } from '../../digits.ts'
 import { decodeRevert } from '../../abi/reverts.ts'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
@@ -18,7 +18,6 @@ import { readReasons, type Reason } from './reason.ts'
 import { readErrors } from './revert.ts'
 import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
-import { isWord } from '../../digits.ts'
 
 /**
  * Selects the operations that an application sent for its caller on their network. An operation in no transaction is

@@ -5,7 +5,7 @@
  */
 
 import assert from 'node:assert/strict'
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress, isWord } from '../../digits.ts'
 import { bigNumber } from '../../abi/bignumber.ts'
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
@@ -24,7 +24,6 @@ import { explainRevert } from './revert.ts'
 import { findOperation, isTransactionId, listOperations, showOperations } from './read-operation.ts'
 import { changedAt, readTransitions } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
-import { isWord } from '../../digits.ts'
 
 /**
  * Returns one transaction that this application sent for the caller, by id or by any of its hashes.

@@ -62,12 +62,12 @@ const Signature = Type.Object(
       Type.Object(
         {
           kind: Type.Unsafe<'text' | 'bytes' | 'typedData'>(Type.String({ enum: ['text', 'bytes', 'typedData'] })),
-          class: Type.String({ description: 'Effect of a signature, as in `POST /v1/signatures/message`' }), // prettier-ignore
+          class: Type.String({ description: 'Class of the message, as in `POST /v1/signatures/message`' }), // prettier-ignore
           content: Nullable(
             Type.String({ description: 'The text, 0x-hex of bytes, or JSON text of typed data; null if another application requested it' }), // prettier-ignore
           ),
         },
-        { description: 'Of a message' },
+        { description: 'Only for `kind` `message`' },
       ),
     ),
     calls: Type.Optional(
@@ -94,7 +94,7 @@ const Signature = Type.Object(
 export type WireSignature = Static<typeof Signature>
 
 export const SignaturesQuery = Type.Object(
-  { cursor: Type.Optional(Type.String({ maxLength: 512 })) },
+  { cursor: Type.Optional(Type.String({ maxLength: 512, description: '`X-Next-Cursor` of the previous page' })) },
   { additionalProperties: false },
 )
 

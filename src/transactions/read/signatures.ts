@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress } from '../../digits.ts'
 import { bigNumber } from '../../abi/bignumber.ts'
 import { parseAbi } from '../../abi/parse.ts'
 import type { App } from '../../app.ts'
@@ -23,7 +23,7 @@ export type SignatureOfAccount = {
   nonce: number | null
   hash: Hex
   /**
-   * calls in order: one of a transaction, none of an authorization or a message, one or more of an operation, which are executed
+   * calls in order: one of a transaction; empty for an authorization or a message; one or more of an operation, which are executed
    * together
    */
   calls: ListedCall[]

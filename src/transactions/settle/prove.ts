@@ -16,7 +16,7 @@ export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPri
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
 
 /**
- * Verifies what the node says of these transactions, with one more request if needed. It logs once per network if its
+ * Verifies the node's receipts of these transactions, with one more request if needed. It logs once per network if its
  * blocks cannot be verified.
  * @returns their nonces and receipts
  * @throws RpcError | RpcUnavailable | InvalidResponse

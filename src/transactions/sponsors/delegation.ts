@@ -21,7 +21,7 @@ export const gasContracts = (name: DelegateName): GasContracts => known[name]
 export const contractsOf = ({ delegate = 'chatelaine' }: Pick<Chain, 'delegate'>): GasContracts => known[delegate]
 
 /**
- * Returns the delegate whose dispatcher an address is; null: none of ours.
+ * Returns the delegate that belongs to the dispatcher at an address; null if it is no dispatcher of ours.
  * @param address  lower-case
  */
 export const delegateOf = (address: Hex | null): DelegateName | null =>

@@ -66,7 +66,7 @@ const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number
 }
 
 /**
- * Has a sponsor send an operation: at once if nothing else is being sent, otherwise with others, up to 150 of any
+ * Sends an operation by a sponsor: at once if nothing else is being sent, otherwise with others, up to 150 of any
  * accounts in one transaction. The transaction is stored with its operations before a node gets it.
  */
 export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {

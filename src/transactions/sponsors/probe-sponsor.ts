@@ -1,4 +1,4 @@
-import { checksumAddress } from '../../abi/address.ts'
+import { checksumAddress, isAddress } from '../../digits.ts'
 import { readBytes } from '../../chain/rpc/answers.ts'
 import { RpcError, RpcUnavailable, type Rpc } from '../../chain/rpc/rpc.ts'
 import type { GasContracts } from '../../gas/contracts.ts'
@@ -10,7 +10,6 @@ import { toHex } from '../../hex.ts'
 import { contractsOf } from './delegation.ts'
 import { readGas } from '../lanes/limits.ts'
 import { OTHER, SOMEONE } from '../nobody.ts'
-import { isAddress } from '../../digits.ts'
 
 /** Gas units of a transaction that calls a cold address. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n

@@ -40,7 +40,7 @@ type SendWrite = (
     key: IdempotencyKey
     /**
      * Prepares the write.
-     * @param check  throws what the signer would refuse
+     * @param check  throws the signer's error if the signer would reject the write
      * @throws the errors of the signer
      */
     prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite>
@@ -56,7 +56,7 @@ export type TopUpTools = {
   /** address that the write calls, in lower case: a budget may pay for some contracts only */
   to: Hex
   send: SendWrite
-  /** throws what the signer would refuse the user's write for: a sponsor does not pay for such a write */
+  /** throws the signer's error if the signer would reject the user's write: a sponsor does not pay for such a write */
   check: (terms: Terms) => Promise<unknown>
   /**
    * Checks that no other process has sent the user's write.
@@ -69,7 +69,7 @@ export type TopUpTools = {
 
 /** Parts that a dry run of a top-up needs: nothing that sends. */
 export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' | 'prepare' | 'check'> & {
-  /** throws what the signer would refuse the sponsor's transfer for */
+  /** throws the signer's error if the signer would reject the sponsor's transfer */
   checkTransfer: (from: Caller, transfer: { intent: Intent; terms: Terms }) => Promise<unknown>
 }
 
@@ -276,7 +276,7 @@ const transferTo = ({ address }: Caller, value: bigint): Intent => ({
 const asSponsor = (caller: Caller, { accountId, address }: Sponsor): Caller => ({ ...caller, accountId, address })
 
 /**
- * Checks what `send` does before it counts anything, and whether the budgets have room.
+ * Makes the checks that `send` makes before it counts anything, and checks that the budgets suffice.
  * @throws Unable, gas_budget_exhausted
  */
 async function rehearseSend(

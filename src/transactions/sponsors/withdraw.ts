@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { checksumAddress, readAddress } from '../../abi/address.ts'
+import { readAddress } from '../../abi/address.ts'
+import { amountIn, checksumAddress } from '../../digits.ts'
 import type { App } from '../../app.ts'
 import { every, type Rounds } from '../../clock.ts'
 import { highestPrice } from '../../chain/fees.ts'
@@ -16,7 +17,6 @@ import type { Intent } from '../intent.ts'
 import { budgetNow, prepareFromAccount } from '../lanes/prepare.ts'
 import { sendForSponsor } from '../lanes/send.ts'
 import type { NewWithdrawal, Withdrawal } from './withdrawal-wire.ts'
-import { amountIn } from '../../digits.ts'
 
 const LOOK_MS = 1_000
 const MAX_LISTED = 200
@@ -198,7 +198,7 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
 
 /**
  * Sends a write of the sponsor, under a key derived from the grant. The signer gets the grant instead of a token. After
- * a crash, the next round finds what it left.
+ * a crash, the next round continues it.
  */
 async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
   const { grant, accountId, name, from, to } = order
