@@ -12,6 +12,7 @@ const usesKnip =
 
 const checks = [
   ['tsc', '--noEmit'],
+  ['tsc', '--noEmit', '-p', 'packages/client'],
   ['oxlint', '--type-aware', '--deny-warnings'],
   ['oxfmt', '--check'],
   ...(usesKnip ? [['knip']] : []),
@@ -21,5 +22,7 @@ const failed = checks.filter(([tool, ...args]) => {
   const { status } = spawnSync(join(root, 'node_modules', '.bin', tool), args, { cwd: root, stdio: 'inherit' })
   return status !== 0
 })
-console.log(failed.length === 0 ? 'All checks pass.' : `Failed: ${failed.map(([tool]) => tool).join(', ')}`)
+console.log(
+  failed.length === 0 ? 'All checks pass.' : `Failed: ${failed.map((command) => command.join(' ')).join(', ')}`,
+)
 process.exitCode = failed.length === 0 ? 0 : 1

@@ -8,7 +8,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)))
-const FOLDERS = ['src', 'test', 'scripts', 'e2e']
+const FOLDERS = ['src', 'test', 'scripts', 'e2e', 'packages']
 
 /**
  * `unit` opens nothing, `default` opens a database, a chain, a signer or a server, and `all` runs only with `--all`:
