@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { openTelemetry } from '../src/telemetry.ts'
 
-
 const DEPLOY = join(import.meta.dirname, '../deploy')
 const RULES = join(DEPLOY, 'prometheus/chatelaine.rules.yml')
 const PROMTOOL = ['/usr/bin/promtool', '/usr/local/bin/promtool'].find((path) => existsSync(path))
