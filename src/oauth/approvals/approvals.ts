@@ -22,7 +22,7 @@ import type { ProvenUser } from '../../users/find.ts'
 import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
 import { shortBody } from '../account/body.ts'
-import type { AccountSlices } from '../account/slices.ts'
+import type { AccountSlices, Simulated } from '../account/slices.ts'
 import { findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
@@ -84,12 +84,20 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { described, asker, isApprovable } = await readAsked(words, approval, visitor.user)
     const csrf = door.csrfOf(visitor)
     const notice = await door.noticeFor(visitor, words)
-    const names = await readNames(app, slices, visitor.user, approval.chainId, described === null ? [] : [described])
+    const simulated = await simulate(approval, described, visitor.user)
+    const names = await readNames(
+      app,
+      slices,
+      visitor.user,
+      approval.chainId,
+      described === null ? [] : [described],
+      simulated,
+    )
     const readable = orUnreadable(approval, () =>
       described === null
         ? null
         : approvalBody(words, {
-            ...{ approval, asker, described, names, csrf, address: checksumAddress(visitor.user.address) },
+            ...{ approval, asker, described, simulated, names, csrf, address: checksumAddress(visitor.user.address) },
             network: chainName(app, words, approval.chainId),
             mark: shownMark(approval, described),
             isFresh: door.isFresh(visitor),
@@ -180,6 +188,19 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const isServed = application !== null && !application.isSuspended && isOfNetwork
     const described = orUnreadable(approval, () => describe(content, facts))
     return { asker, described, isApprovable: isServed && described?.isApprovable === true }
+  }
+
+  /** Returns what calls would change; null if there are none, or they cannot be simulated. */
+  async function simulate(
+    { chainId, content }: ApprovalQuestion,
+    described: Described | null,
+    user: ProvenUser,
+  ): Promise<Simulated | null> {
+    if (described === null || !('calls' in content)) return null
+    return slices.simulate(user, chainId, content.calls).catch((error: unknown) => {
+      app.telemetry.log.warn('account_unreadable', { chainId }, error)
+      return null
+    })
   }
 
   /**

@@ -4,6 +4,7 @@ import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { form } from '../account/body.ts'
+import type { Simulated } from '../account/slices.ts'
 import { picture } from '../pages.ts'
 import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
@@ -20,6 +21,8 @@ type Shown = {
   approval: ApprovalQuestion
   asker: Asker
   described: Described
+  /** of calls; null: they could not be simulated */
+  simulated: Simulated | null
   names: Names
   address: string
   network: string
@@ -33,7 +36,7 @@ type Shown = {
 
 /** Renders a request that waits: its effect, the application, the amounts and the warnings. Returns escaped HTML. */
 export function approvalBody(words: Texts, shown: Shown): string {
-  const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
+  const { described, simulated, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
   // Of data whose effect is not known, the data is all that there is to read.
@@ -56,8 +59,10 @@ export function approvalBody(words: Texts, shown: Shown): string {
         !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
         !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
         !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
+        !${described.count === 0 || simulated === null || simulated.isReverted ? '' : fact(texts.expected, changesHtml(words, names, simulated))}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
+      !${described.count === 0 ? '' : noteOfSimulation(texts, simulated)}
       !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
       !${described.moves.some(({ token }) => token !== null && names.token(token)?.isSpam === true) ? html`<p class="danger">${words.account.spamHint}</p>` : ''}
       <details !${isOpen ? 'open' : ''}>
@@ -136,6 +141,31 @@ function headingsOf(texts: Texts['approvals'], { kind, amount }: Move): [what: s
 function untilHtml(words: Texts, move: Move): string {
   const end = endOf([move])
   return fact(words.approvals.until, end === null ? html`${words.approvals.forever}` : timeHtml(words, end))
+}
+
+/** Renders what the account would gain and lose, a line for each asset. */
+function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated): string {
+  const texts = words.approvals
+  const lines = changes.map(({ token, item, amount }) => {
+    const size = String(amount < 0n ? -amount : amount)
+    const move = {
+      kind: 'pays' as const,
+      token,
+      amount: size,
+      item: item === null ? null : String(item),
+      to: '',
+      until: null,
+    }
+    return html`<b>${amount < 0n ? '−' : '+'} ${moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`
+  })
+  if (lines.length === 0) return html`${texts.expectedNothing}`
+  return [...lines, ...(omitted === 0 ? [] : [html`${texts.expectedMore(omitted)}`])].join('<br />')
+}
+
+function noteOfSimulation(texts: Texts['approvals'], simulated: Simulated | null): string {
+  if (simulated === null) return html`<p class="muted">${texts.notSimulated}</p>`
+  if (simulated.isReverted) return html`<p class="danger">${texts.wouldFail}</p>`
+  return html`<p class="muted"><small>${texts.expectedHint}</small></p>`
 }
 
 /** Renders the contract of a token, and that its name looks like spam. */

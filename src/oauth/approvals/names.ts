@@ -4,7 +4,13 @@ import { fromHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
 import type { ProvenUser } from '../../users/find.ts'
 import { namesOf } from '../../users/names.ts'
-import { MAX_NAMED, type AccountSlices, type KnownAddresses, type KnownToken } from '../account/slices.ts'
+import {
+  MAX_NAMED,
+  type AccountSlices,
+  type KnownAddresses,
+  type KnownToken,
+  type Simulated,
+} from '../account/slices.ts'
 import type { Described } from './describe.ts'
 
 /** What a page calls the tokens and addresses of requests. Addresses in any case. */
@@ -29,11 +35,12 @@ export async function readNames(
   user: ProvenUser,
   chainId: number,
   described: readonly Described[],
+  simulated: Simulated | null = null,
 ): Promise<Names> {
   const moves = described.flatMap((one) => one.moves)
   const lower = (addresses: (string | null)[]): Hex[] =>
     [...new Set(addresses.filter((one) => one !== null).map((one) => one.toLowerCase() as Hex))].slice(0, MAX_NAMED)
-  const tokens = lower(moves.map(({ token }) => token))
+  const tokens = lower([...moves, ...(simulated?.changes ?? [])].map(({ token }) => token))
   const others = lower([
     ...moves.map(({ to }) => to),
     ...described.flatMap(({ calls, contract }) => [contract, ...calls.map(({ to }) => to)]),
