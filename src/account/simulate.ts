@@ -65,7 +65,7 @@ function readLog(log: unknown): EventLog {
   }
 }
 
-/** Sums what enters and leaves an account, by asset. What returns within the same calls is left out. */
+/** Sums the gains and losses of an account by asset. Assets that return within the same calls are left out. */
 function netChanges(logs: readonly EventLog[], account: Hex): AssetChange[] {
   const own = account.toLowerCase()
   const byAsset = new Map<string, AssetChange>()

@@ -14,19 +14,19 @@ import { endOf, moveText, sentenceOf, tokenText } from './sentence.ts'
 /** Milliseconds for which the button to approve waits after the page appears. */
 const WAITS_MS = 700
 
-/** The application that asks; `hosts`: of its registered addresses. */
+/** The requesting application; `hosts`: hosts of its registered URIs. */
 export type Asker = { name: string; logoUri: string | null; hosts: string[]; origins: string[] }
 
 type Shown = {
   approval: ApprovalQuestion
   asker: Asker
   described: Described
-  /** of calls; null: they could not be simulated */
+  /** result of the simulation of calls; null if there is none */
   simulated: Simulated | null
   names: Names
   address: string
   network: string
-  /** what the form sends, so that only what was shown is approved */
+  /** value of the form field `shown`: only the displayed request is approved */
   mark: string
   csrf: string
   /** the user signed in recently */
@@ -39,7 +39,7 @@ export function approvalBody(words: Texts, shown: Shown): string {
   const { described, simulated, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
-  // Of data whose effect is not known, the data is all that there is to read.
+  // If the effect is unknown, the raw data is the only information.
   const isOpen = described.moves.length + described.count === 0 && described.text === null
   const approve = html`<button class="button" data-waits="${String(WAITS_MS)}">${texts.approve}</button>`
   return html`
@@ -100,7 +100,7 @@ const fact = (name: string, value: string): string =>
   html`<dt>${name}</dt>
     <dd>!${value}</dd>`
 
-/** Renders text that may be long, in a box that scrolls and that the keyboard reaches. */
+/** Renders long text in a scrolling box that the keyboard can reach. */
 const scrolling = (label: string, text: string): string =>
   html`<pre tabindex="0" role="group" aria-label="${label}">${text}</pre>`
 
@@ -119,7 +119,7 @@ function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { n
   `
 }
 
-/** Renders what moves, and to whom. The same recipient of several is named once. */
+/** Renders the moves and their recipients. A recipient of several consecutive moves is named once. */
 function movesHtml(words: Texts, names: Names, { moves }: Described): string {
   const texts = words.approvals
   return moves
@@ -143,7 +143,7 @@ function untilHtml(words: Texts, move: Move): string {
   return fact(words.approvals.until, end === null ? html`${words.approvals.forever}` : timeHtml(words, end))
 }
 
-/** Renders what the account would gain and lose, a line for each asset. */
+/** Renders the simulated gains and losses of the account, one line per asset. */
 function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated): string {
   const texts = words.approvals
   const lines = changes.map(({ token, item, amount }) => {
@@ -168,7 +168,7 @@ function noteOfSimulation(texts: Texts['approvals'], simulated: Simulated | null
   return html`<p class="muted"><small>${texts.expectedHint}</small></p>`
 }
 
-/** Renders the contract of a token, and that its name looks like spam. */
+/** Renders the contract of a token, with a badge if its name looks like spam. */
 function tokenNote(words: Texts, names: Names, { token }: Move): string {
   if (token === null) return ''
   const spam =
@@ -178,7 +178,7 @@ function tokenNote(words: Texts, names: Names, { token }: Move): string {
   return html`!${spam}<br /><small class="muted mono">${token}</small>`
 }
 
-/** Renders who receives or may take something: a user's name if there is one, and always the whole address. */
+/** Renders a recipient or spender: the user's name if there is one, and always the whole address. */
 function addressHtml(words: Texts, names: Names, address: string): string {
   const user = names.user(address)
   const isNew = names.isDealtWith(address) === false
@@ -188,7 +188,7 @@ function addressHtml(words: Texts, names: Names, address: string): string {
 
 type Decided = { approval: ApprovalQuestion; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
 
-/** Renders a request that was decided or has expired. The script tells it to the window that opened this one. */
+/** Renders a request that was decided or has expired. The script reports the state to the opener window. */
 export function decidedBody(words: Texts, { approval, state, asker }: Decided): string {
   const { title, hint } = outcomeOf(words, state, asker)
   return html`<div
@@ -220,10 +220,10 @@ export function outcomeOf(
   }
 }
 
-/** A line of the inbox; `sentence`: null for content that cannot be read. */
+/** A line of the inbox; `sentence`: null if the content cannot be read. */
 export type ListedRequest = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
 
-/** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
+/** Renders the inbox: open requests, then decided ones. @param now  milliseconds since 1970 */
 export function inboxBody(words: Texts, listed: ListedRequest[], now: number): string {
   const texts = words.approvals
   const waiting = listed.filter(({ approval }) => approval.state === 'waiting')
