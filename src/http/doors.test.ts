@@ -138,6 +138,7 @@ const bodyOf = (template: string): unknown => {
   const write = { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] }
   const bodies: Record<string, unknown> = {
     '/v1/contracts/method/read': read,
+    '/v1/rpc': { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber' },
     '/v1/contracts/method/read/batch': { calls: [read] },
     '/v1/contracts/method/write': write,
     '/v1/contracts/method/write/batch': { calls: [write, write] },
