@@ -1,6 +1,6 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { ethCall, type CallRequest, type CallResult } from './rpc/call.ts'
+import { ethCall, type EthCall, type CallResult } from './rpc/call.ts'
 import { readBytes, readQuantity } from './rpc/answers.ts'
 import { isCode } from './code.ts'
 import { isForgottenState, isUnknownBlock } from './rpc/errors.ts'
@@ -18,7 +18,7 @@ import { answersAt, findKnown, newAnswers, remember, type BlockAnswers } from '.
  */
 export type Reads = {
   block: Block
-  call(request: CallRequest): Promise<CallResult>
+  call(request: EthCall): Promise<CallResult>
   balance(address: Hex): Promise<bigint>
   hasCode(address: Hex): Promise<boolean>
   /** Reads code, storage or the transaction count of an account, as 0x-hex. */

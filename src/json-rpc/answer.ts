@@ -5,8 +5,8 @@ import type { ProblemContext } from '../http/problems.ts'
 import { errorOf, invalidParams, invalidRequest, tooLong, unknownMethod, type CallRefused } from './errors.ts'
 import { MAX_RESULT, methodOf } from './methods.ts'
 
-type Id = string | number
-type Element = { id: Id; method: string; params: unknown[] }
+type JsonRpcId = string | number
+type JsonRpcCall = { id: JsonRpcId; method: string; params: unknown[] }
 
 const MAX_ID_CHARACTERS = 256
 
@@ -26,7 +26,7 @@ export async function answerCalls(
   /** the previous long call: two long results are never held at once */
   let previous: Promise<unknown> = Promise.resolve()
 
-  const run = async ({ method, params }: Element): Promise<string> => {
+  const run = async ({ method, params }: JsonRpcCall): Promise<string> => {
     const found = methodOf(method)
     if (found === null) throw unknownMethod()
     const [fewest, most] = found.params
@@ -47,7 +47,7 @@ export async function answerCalls(
 
   return Promise.all(
     calls.map(async (one) => {
-      const element = elementOf(one)
+      const element = callOf(one)
       const id = 'id' in element ? element.id : null
       try {
         if ('refused' in element) throw element.refused
@@ -60,7 +60,7 @@ export async function answerCalls(
 }
 
 /** Reads one call. A notification, which has no id, is refused: a read without an answer is of no use. */
-function elementOf(value: unknown): Element | { id: Id | null; refused: CallRefused } {
+function callOf(value: unknown): JsonRpcCall | { id: JsonRpcId | null; refused: CallRefused } {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { id: null, refused: invalidRequest('A call is an object.') }
   const { jsonrpc, id, method, params = [] } = value as Record<string, unknown>
@@ -71,5 +71,5 @@ function elementOf(value: unknown): Element | { id: Id | null; refused: CallRefu
   return { id, method, params }
 }
 
-const isId = (value: unknown): value is Id =>
+const isId = (value: unknown): value is JsonRpcId =>
   typeof value === 'string' ? value.length <= MAX_ID_CHARACTERS : Number.isSafeInteger(value)

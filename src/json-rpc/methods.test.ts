@@ -10,7 +10,8 @@ import { RpcError, RpcTooLarge, RpcUnavailable } from '../chain/rpc/failures.ts'
 import { deploy } from '../devnet/deploy.ts'
 import type { Hex } from '../ids.ts'
 import { CallRefused } from './errors.ts'
-import { methodOf, METHODS } from './methods.ts'
+import { methodOf } from './methods.ts'
+import { METHODS } from './wire.ts'
 
 let here: World
 let probe: Hex

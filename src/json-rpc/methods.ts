@@ -19,15 +19,16 @@ import { readFollowerCursor } from '../follower/cursor.ts'
 import { quantityOf, type Hex } from '../ids.ts'
 import { failedInput, invalidParams, reverted } from './errors.ts'
 import * as read from './params.ts'
+import type { MethodName } from './wire.ts'
 
-type Ask = { app: App; chain: Chain }
+type ReadContext = { app: App; chain: Chain }
 /**
  * A method. `params`: fewest and most. `isLong`: its result may be long, so those of one request are read one by one.
  */
 type Method = {
   params: readonly [fewest: number, most: number]
   isLong?: (params: readonly unknown[]) => boolean
-  answer: (ask: Ask, params: readonly unknown[]) => unknown
+  answer: (ask: ReadContext, params: readonly unknown[]) => unknown
 }
 
 /** characters of the results of one request, and bytes of one long result */
@@ -35,8 +36,8 @@ export const MAX_RESULT = 4_194_304
 /** blocks of a log filter */
 const MAX_LOG_BLOCKS = 2_000
 
-/** All methods: reads, of what other origins may see anyway. Any other one reaches no node. */
-const table: Record<string, Method> = {
+/** All methods: reads of public data. */
+const table: Record<MethodName, Method> = {
   eth_chainId: { params: [0, 0], answer: ({ chain }) => quantityOf(chain.chainId) },
   net_version: { params: [0, 0], answer: ({ chain }) => String(chain.chainId) },
   eth_blockNumber: { params: [0, 0], answer: async ({ chain }) => quantityOf((await newestBlock(chain)).number) },
@@ -69,13 +70,10 @@ const table: Record<string, Method> = {
   eth_feeHistory: { params: [2, 3], answer: feeHistory },
 }
 
-/** Names of all methods, in the order of the documentation. */
-export const METHODS = Object.keys(table)
-
 /** Returns a method; null if it is not offered. */
-export const methodOf = (name: string): Method | null => (Object.hasOwn(table, name) ? table[name]! : null)
+export const methodOf = (name: string): Method | null => (Object.hasOwn(table, name) ? table[name as MethodName] : null)
 
-async function call({ chain }: Ask, [object, block]: readonly unknown[]): Promise<Hex> {
+async function call({ chain }: ReadContext, [object, block]: readonly unknown[]): Promise<Hex> {
   const request = read.callOf(object, { chainId: chain.chainId, maxGas: CALL_GAS })
   const tag = read.blockOf(block)
   try {
@@ -88,7 +86,7 @@ async function call({ chain }: Ask, [object, block]: readonly unknown[]): Promis
 }
 
 /** Estimates at the node's newest block: estimates cannot be pinned to a block on every node. */
-async function estimate({ chain }: Ask, [object, block]: readonly unknown[]): Promise<Hex> {
+async function estimate({ chain }: ReadContext, [object, block]: readonly unknown[]): Promise<Hex> {
   const { to, data, from, value, gas } = read.callOf(object, { chainId: chain.chainId, maxGas: CALL_GAS })
   if (read.blockOf(block) !== 'latest') throw invalidParams('block: an estimate is made at the newest block.')
   const fields = {
@@ -108,11 +106,11 @@ async function estimate({ chain }: Ask, [object, block]: readonly unknown[]): Pr
 
 const noFunds = () => failedInput('insufficient funds for gas * price + value')
 
-async function state({ chain }: Ask, method: StateMethod, params: Hex[], block: unknown): Promise<Hex> {
+async function state({ chain }: ReadContext, method: StateMethod, params: Hex[], block: unknown): Promise<Hex> {
   return readAt(chain, read.blockOf(block), (reads) => reads.state(method, params))
 }
 
-async function blockByNumber({ chain }: Ask, [block, isFull]: readonly unknown[]): Promise<unknown> {
+async function blockByNumber({ chain }: ReadContext, [block, isFull]: readonly unknown[]): Promise<unknown> {
   const tag = read.blockOf(block)
   const full = read.flagOf(isFull, 'full')
   const newest = await newestBlock(chain)
@@ -146,7 +144,7 @@ async function fetchBlock(
   return asked === null ? null : readObject(asked, 'a block')
 }
 
-async function transaction(ask: Ask, [hash]: readonly unknown[]): Promise<unknown> {
+async function transaction(ask: ReadContext, [hash]: readonly unknown[]): Promise<unknown> {
   const found = await ask.chain.rpc.call('eth_getTransactionByHash', [read.hashOf(hash, 'hash')])
   if (found === null) return null
   const fields = readObject(found, 'a transaction')
@@ -155,7 +153,7 @@ async function transaction(ask: Ask, [hash]: readonly unknown[]): Promise<unknow
   return { ...fields, blockHash: null, blockNumber: null, transactionIndex: null }
 }
 
-async function receipt(ask: Ask, [hash]: readonly unknown[]): Promise<unknown> {
+async function receipt(ask: ReadContext, [hash]: readonly unknown[]): Promise<unknown> {
   const found = await ask.chain.rpc.call('eth_getTransactionReceipt', [read.hashOf(hash, 'hash')])
   if (found === null) return null
   const fields = readObject(found, 'a receipt')
@@ -169,7 +167,7 @@ const WAITS = 20
  * Returns whether later reads, by any server of this installation, see a block of this number. A node may be ahead of
  * our head, and another server's head lasts until the follower has moved on.
  */
-async function hasReached({ app, chain }: Ask, number: number): Promise<boolean> {
+async function hasReached({ app, chain }: ReadContext, number: number): Promise<boolean> {
   const isBelow = () => (chain.head.current()?.number ?? -1) < number
   if (isBelow()) await newestBlock(chain, { maxAgeMs: 0 })
   if (isBelow()) return false
@@ -182,7 +180,7 @@ async function hasReached({ app, chain }: Ask, number: number): Promise<boolean>
   return true
 }
 
-async function logs({ chain }: Ask, [object]: readonly unknown[]): Promise<unknown[]> {
+async function logs({ chain }: ReadContext, [object]: readonly unknown[]): Promise<unknown[]> {
   const { blocks, address, topics } = read.filterOf(object)
   const range = 'hash' in blocks ? { blockHash: blocks.hash } : await rangeOf(chain, blocks)
   if (range === null) return []
@@ -218,7 +216,7 @@ async function rangeOf(
 const price = async ({ rpc }: Chain, method: string): Promise<Hex> =>
   quantityOf(readQuantity(await rpc.call(method, []), method))
 
-async function feeHistory({ chain }: Ask, [count, block, percentiles]: readonly unknown[]): Promise<unknown> {
+async function feeHistory({ chain }: ReadContext, [count, block, percentiles]: readonly unknown[]): Promise<unknown> {
   const [blocks, tag, wanted] = [read.historyCountOf(count), read.blockOf(block), read.percentilesOf(percentiles)]
   const newest = (await newestBlock(chain)).number
   if (typeof tag === 'number' && tag > newest) throw invalidParams('newestBlock: the network does not have this block yet.') // prettier-ignore

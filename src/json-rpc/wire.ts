@@ -1,7 +1,28 @@
 import Type from 'typebox'
 import { sends } from '../http/openapi-headers.ts'
 import { answers, shownAs } from '../http/wire.ts'
-import { METHODS } from './methods.ts'
+
+/** All methods. Any other one reaches no node. */
+export const METHODS = [
+  'eth_chainId',
+  'net_version',
+  'eth_blockNumber',
+  'eth_call',
+  'eth_estimateGas',
+  'eth_getBalance',
+  'eth_getCode',
+  'eth_getTransactionCount',
+  'eth_getStorageAt',
+  'eth_getBlockByNumber',
+  'eth_getBlockByHash',
+  'eth_getTransactionByHash',
+  'eth_getTransactionReceipt',
+  'eth_getLogs',
+  'eth_gasPrice',
+  'eth_maxPriorityFeePerGas',
+  'eth_feeHistory',
+] as const
+export type MethodName = (typeof METHODS)[number]
 
 const MAX_CALLS = 50
 const Id = Type.Union([Type.String({ maxLength: 256 }), Type.Integer()])
@@ -10,7 +31,7 @@ const Call = Type.Object(
   {
     jsonrpc: Type.Literal('2.0'),
     id: Id,
-    method: Type.Unsafe<string>({ type: 'string', enum: METHODS }),
+    method: Type.Unsafe<string>({ type: 'string', enum: [...METHODS] }),
     params: Type.Optional(Type.Array(Type.Unknown())),
   },
   {

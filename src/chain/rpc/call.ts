@@ -23,7 +23,7 @@ const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
 /** Outcome of a call. `reverted` is the node's error, from which the revert data is read. */
 export type CallResult = { data: Hex } | { reverted: RpcError }
 
-export type CallRequest = { to?: Hex; data: Hex; from?: Hex; value?: bigint; gas?: number }
+export type EthCall = { to?: Hex; data: Hex; from?: Hex; value?: bigint; gas?: number }
 
 /**
  * Runs eth_call at one block.
@@ -36,7 +36,7 @@ export type CallRequest = { to?: Hex; data: Hex; from?: Hex; value?: bigint; gas
  */
 export async function ethCall(
   rpc: Rpc,
-  { to, data, from, value = 0n, at, gas = CALL_GAS }: CallRequest & { at: At },
+  { to, data, from, value = 0n, at, gas = CALL_GAS }: EthCall & { at: At },
 ): Promise<CallResult> {
   const call = {
     ...(to === undefined ? {} : { to }),
