@@ -1,5 +1,6 @@
 // tier: default, because it compares every method with the node and sends thousands of broken bodies
 import assert from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
 import { after, before, test, type TestContext } from 'node:test'
 import fc from 'fast-check'
 import { fakeChain } from '../../test/fake-chain.ts'
@@ -92,8 +93,10 @@ test('every method answers what the node answers', async (t) => {
   assert.deepEqual(new Set(cases.map(([method]) => method)), new Set(METHODS))
   for (const [method, ...params] of cases)
     await t.test(`${method} ${JSON.stringify(params).slice(0, 60)}`, async () => {
-      const expected = await here.rpc(method, ...params)
-      assert.deepEqual((await ask(method, ...params)).result, expected)
+      // The chain may mine a block between two questions.
+      const ofNode = await here.rpc(method, ...params)
+      const { result } = await ask(method, ...params)
+      if (!isDeepStrictEqual(result, ofNode)) assert.deepEqual(result, await here.rpc(method, ...params))
     })
 })
 
