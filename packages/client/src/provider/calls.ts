@@ -1,6 +1,6 @@
 import { invalidParams, ProviderError, unauthorized } from './errors.ts'
 import type { WalletNetwork } from './network.ts'
-import { callOf, objectOf, quantityOf, toQuantity, type Call, type Hex } from './params.ts'
+import { addressOf, callOf, objectOf, quantityOf, toQuantity, type Call, type Hex } from './params.ts'
 
 /** calls per batch, the limit of the API */
 const MAX_CALLS = 20
@@ -42,12 +42,13 @@ export async function sendCalls(
   const made = calls.map((one): Call => {
     const { capabilities: own, ...call } = objectOf(one, 'call')
     refuseCapabilities(own)
+    if (call.gas !== undefined) throw invalidParams('A call has no `gas` of its own.')
     return callOf(call)
   })
   await assertAccount(network, from)
   const isAtomic = made.length > 1
   const transaction = isAtomic
-    ? await network.api.write<Written>('/v1/contracts/method/write/batch', { calls: made.map(({ gas: _, ...call }) => call) }) // prettier-ignore
+    ? await network.api.write<Written>('/v1/contracts/method/write/batch', { calls: made }) // prettier-ignore
     : await network.api.write<Written>('/v1/transactions', made[0])
   const name = typeof id === 'string' ? id : transaction.id
   sent.set(name, { network, transaction: transaction.id, isAtomic })
@@ -58,7 +59,8 @@ export async function sendCalls(
 export async function assertAccount(network: WalletNetwork, from: unknown): Promise<Hex> {
   const account = await network.account()
   if (account === null) throw unauthorized('Nobody is signed in.')
-  if (from !== undefined && from !== null && String(from).toLowerCase() !== account.toLowerCase())
+  if (from === undefined || from === null) return account
+  if (addressOf(from, 'from').toLowerCase() !== account.toLowerCase())
     throw unauthorized('The account is not the one that is signed in.')
   return account
 }

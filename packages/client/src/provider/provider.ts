@@ -21,6 +21,8 @@ export type ProviderOptions = {
   networks: Record<number, ProviderNetwork>
   /** Shows the page on which the user approves a request; default: opens a window. */
   onApproval?: (approval: Approval) => void
+  /** Waits for milliseconds; for tests. */
+  sleep?: (ms: number) => Promise<void>
 }
 
 export type ProviderEvents = {
@@ -49,12 +51,12 @@ const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedDa
  * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
  * session; signing and sending happen at the installation.
  */
-export function createProvider({ networks, onApproval = openWindow }: ProviderOptions): Provider {
+export function createProvider({ networks, onApproval = openWindow, sleep }: ProviderOptions): Provider {
   const all = new Map<number, WalletNetwork>()
   const isAtomic = new Map<number, boolean>()
   for (const [id, { origin, session, rpcUrl, atomic = false }] of Object.entries(networks)) {
     const chainId = Number(id)
-    all.set(chainId, openNetwork({ chainId, session, rpcUrl, api: openApi({ origin, session, onApproval }) }))
+    all.set(chainId, openNetwork({ chainId, session, rpcUrl, api: openApi({ origin, session, onApproval, sleep }) }))
     isAtomic.set(chainId, atomic)
   }
   const [first] = all.values()

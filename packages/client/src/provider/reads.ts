@@ -39,7 +39,7 @@ export const READS: ReadonlySet<string> = new Set([
 export function collectReads(
   send: (calls: Call[]) => Promise<unknown>,
 ): (method: string, params: readonly unknown[]) => Promise<unknown> {
-  let waiting: Waiting[] = []
+  const waiting: Waiting[] = []
 
   async function flush(): Promise<void> {
     const batch = waiting.splice(0, MAX_BATCH)

@@ -29,8 +29,8 @@ export function chatelaine({
       open().request(params === undefined ? { method } : { method, params })
     const getAccounts = () => ask<`0x${string}`[]>('eth_accounts')
     const getChainId = async () => Number(await ask<string>('eth_chainId'))
-    const onDisconnect = () => void emitter.emit('disconnect')
-    const onChainChanged = (chainId: string) => void emitter.emit('change', { chainId: Number(chainId) })
+    const onDisconnect = (): void => emitter.emit('disconnect')
+    const onChainChanged = (chainId: string): void => emitter.emit('change', { chainId: Number(chainId) })
     const onAccountsChanged = (accounts: string[]) => {
       if (accounts.length === 0) onDisconnect()
       else emitter.emit('change', { accounts: accounts as `0x${string}`[] })
