@@ -316,7 +316,7 @@ test(
     const tag = fc.constantFrom('latest', 'pending', 'safe', 'finalized', 'earliest', '0x1', '0x0', '0xffffff', '0x', 1, null, `0x${'f'.repeat(64)}`) // prettier-ignore
     const hash = fc.constantFrom(sent.hash, `0x${'11'.repeat(32)}`, '0x1')
     const hex = fc
-      .string({ unit: fc.constantFrom(...'0123456789abcdef'), maxLength: 40 })
+      .string({ unit: fc.constantFrom('0', '1', '7', '9', 'a', 'f'), maxLength: 40 })
       .map((digits) => `0x${digits}`)
     const junk = fc.oneof(fc.json({ maxDepth: 2 }).map((text) => JSON.parse(text) as unknown), hex, fc.constantFrom('__proto__', 1e300, -1, true)) // prettier-ignore
     const object = fc.record({ to: address, from: address, data: hex, value: hex, gas: hex, fromBlock: tag, toBlock: tag, blockHash: hash, address, topics: fc.array(fc.oneof(hash, junk), { maxLength: 5 }) }, { requiredKeys: [] }) // prettier-ignore

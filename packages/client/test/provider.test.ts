@@ -5,10 +5,12 @@ import { connect, createConfig, createStorage, disconnect, getAccount, reconnect
 import { BrowserProvider, Contract, isError, verifyMessage, verifyTypedData } from 'ethers'
 import { createPublicClient, createWalletClient, custom, defineChain, parseAbi, type Address } from 'viem'
 import { createSiweMessage } from 'viem/siwe'
-import { world, type Person, type World } from '../../../test/world.ts'
+import { world, type World } from '../../../test/world.ts'
 import { announce, createProvider, ProviderError, type Provider } from '../src/provider/index.ts'
-import type { Session, SessionState } from '../src/session.ts'
+import { openProvider } from '../src/provider/provider.ts'
+import type { Session } from '../src/session.ts'
 import { chatelaine } from '../src/wagmi/index.ts'
+import { sessionOf } from './session-of.ts'
 
 let here: World
 let erc20: Address
@@ -17,42 +19,6 @@ before(async () => {
   erc20 = here.facts.contracts.erc20 as Address
 })
 after(() => here.close())
-
-/** A session whose sign-in is a person's token. */
-function sessionOf(
-  { token }: Pick<Person, 'token'>,
-  {
-    isSignedIn = false,
-    answer = fetch,
-  }: { isSignedIn?: boolean; answer?: (input: string | URL, init?: RequestInit) => Promise<Response> } = {},
-): Session & { signIns: number; set(state: SessionState): void } {
-  const signedIn: SessionState = { status: 'signed-in', permissions: [] }
-  let state: SessionState = isSignedIn ? signedIn : { status: 'signed-out' }
-  const listeners = new Set<(state: SessionState) => void>()
-  const set = (next: SessionState) => {
-    state = next
-    for (const listener of listeners) listener(state)
-  }
-  const session = {
-    signIns: 0,
-    get state() {
-      return state
-    },
-    set,
-    subscribe: (listener: (state: SessionState) => void) => {
-      listeners.add(listener)
-      return () => void listeners.delete(listener)
-    },
-    fetch: (input: string | URL, init: RequestInit = {}) =>
-      answer(input, { ...init, headers: { ...(init.headers as Record<string, string>), authorization: `Bearer ${token}` } }), // prettier-ignore
-    signIn: async () => {
-      session.signIns++
-      set(signedIn)
-    },
-    signOut: async () => set({ status: 'signed-out' }),
-  }
-  return session
-}
 
 const OTHER = 31_338
 /** A provider of the world's network and, for switching, another of the same server. */
@@ -122,7 +88,7 @@ test('viem connects, switches, sends, waits, signs in with Ethereum, and sends c
   const calls = await wallet.waitForCallsStatus({ id, pollingInterval: 20 })
   assert.deepEqual([calls.status, calls.statusCode, calls.receipts?.[0]?.status], ['success', 200, 'success'])
   const two = [{ to: here.bob.address, value: 1n }, { to: here.bob.address, value: 2n }] as const // prettier-ignore
-  await assert.rejects(wallet.sendCalls({ account: account!, calls: two, forceAtomic: true }), { name: 'AtomicityNotSupportedError' }) // prettier-ignore
+  await assert.rejects(wallet.sendCalls({ account: account!, calls: two, forceAtomic: true }), (error: Error) => (error.cause as Error).name === 'AtomicityNotSupportedError') // prettier-ignore
 
   await wallet.switchChain({ id: OTHER })
   assert.equal(await wallet.getChainId(), OTHER)
@@ -285,7 +251,7 @@ suite('refusals', () => {
 suite('writes', () => {
   type Asked = { path: string; key: string | null; body: unknown }
   /** A provider whose server answers a write with these answers, in turn; null: not at all. */
-  function scripted(answers: (Record<string, unknown> | null)[]) {
+  function scripted(answers: (Record<string, unknown> | object[] | null)[]) {
     const asked: Asked[] = []
     const opened: string[] = []
     const answer = async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
@@ -294,15 +260,14 @@ suite('writes', () => {
       asked.push({ path: pathname, key: new Headers(init.headers).get('idempotency-key'), body: init.body })
       const next = answers.shift()
       if (next === null || next === undefined) throw new TypeError('fetch failed')
-      return Response.json(next, { status: typeof next.status === 'number' ? next.status : 200 })
+      return Response.json(next, { status: 'status' in next ? Number(next.status) : 200 })
     }
     const session = sessionOf(here.alice, { isSignedIn: true, answer })
-    const provider = createProvider({
-      networks: { 31_337: { origin: 'http://localhost', session } },
-      onApproval: ({ url }) => void opened.push(url),
-      sleep: async () => {},
-    })
-    return { asked, opened, send: () => codeOf(provider, 'eth_sendTransaction', { to: erc20 }) }
+    const provider = openProvider(
+      { networks: { 31_337: { origin: 'http://localhost', session } }, onApproval: ({ url }) => void opened.push(url) },
+      { sleep: async () => {} },
+    )
+    return { asked, opened, provider, send: () => codeOf(provider, 'eth_sendTransaction', { to: erc20 }) }
   }
   const approval = { id: 'apr_1', url: 'http://localhost/approve', expiresAt: '' }
   const problem = (status: number, code: string, more: object = {}) => ({ status, code, title: 'T', detail: 'D', ...more }) // prettier-ignore
@@ -311,6 +276,21 @@ suite('writes', () => {
     const { asked, send } = scripted([null, problem(503, 'overloaded', { retryable: true }), { hash: '0x12' }])
     assert.equal(await send(), '"0x12"')
     assert.deepEqual([asked.length, new Set(asked.map(({ key }) => key)).size, typeof asked[0]!.key], [3, 1, 'string'])
+  })
+
+  test('the receipt of a transaction that was sent again for a higher fee is that of the mined hash', async () => {
+    const mined = { transactionHash: '0x34' }
+    const { asked, provider, send } = scripted([
+      { hash: '0x12', id: 'tx_1' },
+      [{ id: 0, result: null }],
+      { hash: '0x34' },
+      [{ id: 0, result: mined }],
+      [{ id: 0, result: null }],
+    ])
+    await send()
+    assert.deepEqual(await provider.request({ method: 'eth_getTransactionReceipt', params: ['0x12'] }), mined)
+    assert.deepEqual(asked.map(({ path }) => path), ['/v1/transactions', '/v1/rpc', '/v1/transactions/tx_1', '/v1/rpc']) // prettier-ignore
+    assert.equal(await provider.request({ method: 'eth_getTransactionReceipt', params: ['0x56'] }), null)
   })
 
   test('a write without any answer has a code after which no library sends it again', async () => {

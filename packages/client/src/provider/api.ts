@@ -21,12 +21,14 @@ export class ApiRefused extends Error {
   readonly status: number
   readonly code: string
   readonly problem: Problem
-  constructor(problem: Problem) {
+  readonly retryAfterMs: number
+  constructor(problem: Problem, retryAfterMs: number) {
     super(problem.detail)
     this.name = 'ApiRefused'
     this.status = problem.status
     this.code = problem.code
     this.problem = problem
+    this.retryAfterMs = retryAfterMs
   }
 }
 
@@ -59,7 +61,7 @@ export function openApi({
     } catch (cause) {
       throw new Error(`The wallet service answered with status ${response.status} and no JSON.`, { cause })
     }
-    if (!response.ok) throw new ApiRefused({ ...(body as Problem), retryAfterMs: retryAfterOf(response) } as Problem)
+    if (!response.ok) throw new ApiRefused(body as Problem, retryAfterOf(response))
     return body as T
   }
   const postOf = (body: unknown, headers: Record<string, string> = {}): RequestInit => ({
@@ -112,8 +114,8 @@ export function openApi({
 function repeatAfter(error: unknown, tries: number): number | null {
   const spread = Math.random() * 500 * 2 ** tries
   if (!(error instanceof ApiRefused)) return isSignedOut(error) ? null : spread
-  const { retryable, retryAfterMs } = error.problem as Problem & { retryable?: boolean; retryAfterMs?: number }
-  return retryable === true ? Math.min(MAX_WAIT_MS, Math.max(retryAfterMs ?? 0, spread)) : null
+  const { problem, retryAfterMs } = error
+  return problem.retryable ? Math.min(MAX_WAIT_MS, Math.max(retryAfterMs, spread)) : null
 }
 
 const isSignedOut = (error: unknown): boolean => (error as { status?: unknown } | null)?.status === 401

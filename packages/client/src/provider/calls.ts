@@ -42,7 +42,6 @@ export async function sendCalls(
   const made = calls.map((one): Call => {
     const { capabilities: own, ...call } = objectOf(one, 'call')
     refuseCapabilities(own)
-    if (call.gas !== undefined) throw invalidParams('A call has no `gas` of its own.')
     return callOf(call)
   })
   await assertAccount(network, from)

@@ -7,6 +7,7 @@ export type Problem = {
   status: number
   title: string
   detail: string
+  retryable: boolean
   revert?: { data: string }
   approval?: { id: string; url: string; expiresAt: string }
 }

@@ -2,15 +2,18 @@ import { invalidParams } from './errors.ts'
 
 export type Hex = `0x${string}`
 
-/** A call that the user's account makes; amounts in wei and gas units as decimal text, as the API takes them. */
-export type Call = { to: Hex; data?: Hex; value?: string; gas?: string }
+/** A call that the user's account makes; wei as decimal text, as the API takes it. */
+export type Call = { to: Hex; data?: Hex; value?: string }
 
-const CALL_FIELDS = new Set(['from', 'to', 'data', 'input', 'value', 'gas', 'chainId'])
-/** The service chooses prices, and the type that follows from them. */
-const IGNORED = new Set(['gasPrice', 'maxFeePerGas', 'maxPriorityFeePerGas', 'type'])
+const CALL_FIELDS = new Set(['from', 'to', 'data', 'input', 'value', 'chainId'])
+/**
+ * The service chooses prices, the type that follows from them, and the gas limit: a library's estimate lacks what a
+ * sponsor's transaction needs in addition.
+ */
+const IGNORED = new Set(['gas', 'gasPrice', 'maxFeePerGas', 'maxPriorityFeePerGas', 'type'])
 
 /**
- * Reads a transaction as `eth_sendTransaction` has it. Prices are ignored. A nonce, an authorization list, blobs and an
+ * Reads a transaction as `eth_sendTransaction` has it. Prices and the gas limit are ignored. A nonce, an authorization list, blobs and an
  * access list cannot be honoured, so they are refused, not dropped.
  */
 export function transactionOf(value: unknown, { chainId }: { chainId: number }): { from: Hex | null; call: Call } {
@@ -26,7 +29,7 @@ export function transactionOf(value: unknown, { chainId }: { chainId: number }):
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0
 
 export function callOf(fields: Record<string, unknown>): Call {
-  const { to, data, input, value, gas } = fields
+  const { to, data, input, value } = fields
   if (to === undefined) throw invalidParams('`to` is missing: accounts cannot create contracts.')
   if (data !== undefined && input !== undefined && data !== input)
     throw invalidParams('`data` and `input` differ: send one of them.')
@@ -35,7 +38,6 @@ export function callOf(fields: Record<string, unknown>): Call {
     to: addressOf(to, 'to'),
     ...(bytes === undefined ? {} : { data: bytesOf(bytes) }),
     ...(value === undefined ? {} : { value: quantityOf(value, 'value').toString() }),
-    ...(gas === undefined ? {} : { gas: quantityOf(gas, 'gas').toString() }),
   }
 }
 

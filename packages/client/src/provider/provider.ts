@@ -21,8 +21,6 @@ export type ProviderOptions = {
   networks: Record<number, ProviderNetwork>
   /** Shows the page on which the user approves a request; default: opens a window. */
   onApproval?: (approval: Approval) => void
-  /** Waits for milliseconds; for tests. */
-  sleep?: (ms: number) => Promise<void>
 }
 
 export type ProviderEvents = {
@@ -44,6 +42,9 @@ export type Provider = {
   ): Provider
 }
 
+/** transactions whose id is remembered */
+const MAX_WRITTEN = 1_000
+
 /** Methods that sign: libraries must not repeat them. */
 const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedData_v4', 'wallet_sendCalls', 'wallet_connect']) // prettier-ignore
 
@@ -51,7 +52,15 @@ const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedDa
  * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
  * session; signing and sending happen at the installation.
  */
-export function createProvider({ networks, onApproval = openWindow, sleep }: ProviderOptions): Provider {
+export function createProvider(options: ProviderOptions): Provider {
+  return openProvider(options)
+}
+
+/** As `createProvider`. @param sleep  waits for milliseconds */
+export function openProvider(
+  { networks, onApproval = openWindow }: ProviderOptions,
+  { sleep }: { sleep?: (ms: number) => Promise<void> } = {},
+): Provider {
   const all = new Map<number, WalletNetwork>()
   const isAtomic = new Map<number, boolean>()
   for (const [id, { origin, session, rpcUrl, atomic = false }] of Object.entries(networks)) {
@@ -65,6 +74,8 @@ export function createProvider({ networks, onApproval = openWindow, sleep }: Pro
   /** the account that listeners know of */
   let shown: Hex | null = null
   const sent: SentCalls = new Map()
+  /** transactions of this page, by the hash that it got */
+  const written = new Map<Hex, { network: WalletNetwork; id: string }>()
   const listeners = new Map<string, Set<Listener>>()
 
   function emit<Name extends keyof ProviderEvents>(event: Name, value: ProviderEvents[Name]): void {
@@ -93,12 +104,17 @@ export function createProvider({ networks, onApproval = openWindow, sleep }: Pro
     network.session.subscribe(({ status }) => {
       if (network !== current) return
       if (status === 'signed-out') show(null)
-      else if (status === 'signed-in') network.account().then(show, () => {})
+      else if (status === 'signed-in')
+        network.account().then(
+          (account) => network === current && show(account),
+          () => {},
+        )
     })
 
   async function accounts(): Promise<Hex[]> {
-    const account = await current.account()
-    show(account)
+    const network = current
+    const account = await network.account()
+    if (network === current) show(account)
     return account === null ? [] : [account]
   }
 
@@ -146,7 +162,23 @@ export function createProvider({ networks, onApproval = openWindow, sleep }: Pro
     const network = current
     const { from, call } = transactionOf(params[0], network)
     await assertAccount(network, from)
-    return (await network.api.write<{ hash: Hex }>('/v1/transactions', call)).hash
+    const { hash, id } = await network.api.write<{ hash: Hex; id: string }>('/v1/transactions', call)
+    if (written.size === MAX_WRITTEN) written.delete(written.keys().next().value!)
+    written.set(hash, { network, id })
+    return hash
+  }
+
+  /**
+   * Reads a receipt. The service may have sent a transaction again, for a higher fee and so under another hash: then the
+   * receipt is that of the hash that was mined.
+   */
+  async function receiptOf(params: readonly unknown[]): Promise<unknown> {
+    const network = current
+    const receipt = await network.read('eth_getTransactionReceipt', params)
+    const own = written.get(params[0] as Hex)
+    if (receipt !== null || own?.network !== network) return receipt
+    const { hash } = await network.api.get<{ hash: Hex }>(`/v1/transactions/${encodeURIComponent(own.id)}`)
+    return hash === params[0] ? null : network.read('eth_getTransactionReceipt', [hash])
   }
 
   async function sign(path: string, body: unknown, account: unknown): Promise<Hex> {
@@ -198,6 +230,8 @@ export function createProvider({ networks, onApproval = openWindow, sleep }: Pro
       }
       case 'eth_signTypedData_v4':
         return sign('/v1/signatures/typed-data', { typedData: params[1] }, params[0])
+      case 'eth_getTransactionReceipt':
+        return receiptOf(params)
       case 'wallet_getCapabilities':
         return capabilities(params)
       case 'wallet_sendCalls': {
