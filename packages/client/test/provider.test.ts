@@ -49,6 +49,7 @@ const siwe = (address: Address) =>
 
 test('ethers 6 connects, reads, sends, signs and decodes a revert', async () => {
   const browser = new BrowserProvider(providerOf(sessionOf(here.alice)))
+  browser.pollingInterval = 20
   const signer = await browser.getSigner()
   assert.equal(await signer.getAddress(), here.alice.address)
   assert.equal(Number((await browser.getNetwork()).chainId), here.facts.chainId)
@@ -173,12 +174,18 @@ test('a provider is announced to whoever asks, until it stops', (t) => {
   for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent'] as const)
     Object.assign(globalThis, { [name]: page[name].bind(page) })
   t.after(() => {
-    for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent']) Reflect.deleteProperty(globalThis, name) // prettier-ignore
+    for (const name of ['addEventListener', 'removeEventListener', 'dispatchEvent', 'window']) Reflect.deleteProperty(globalThis, name) // prettier-ignore
   })
+  Object.assign(globalThis, { window: page })
   const seen: unknown[] = []
   page.addEventListener('eip6963:announceProvider', (event) => seen.push((event as CustomEvent).detail))
   const provider = providerOf(sessionOf(here.alice))
   const stop = announce(provider, { name: 'Wallet', icon: 'data:,', rdns: 'example.wallet', uuid: 'u' })
+  const configOf = (rdns: string) =>
+    createConfig({ chains: [chainOf(here.facts.chainId)], connectors: [chatelaine({ networks: {}, provider, rdns })], transports: { [here.facts.chainId]: custom(provider) }, storage: null }) // prettier-ignore
+  assert.equal(configOf('example.wallet').connectors.length, 1, 'wagmi drops the announced twin')
+  assert.equal(configOf('example.other').connectors.length, 2)
+  seen.length = 1
   page.dispatchEvent(new Event('eip6963:requestProvider'))
   stop()
   page.dispatchEvent(new Event('eip6963:requestProvider'))

@@ -25,7 +25,9 @@ test('where a sponsor sends, several calls are one operation, and a transaction 
   assert.equal(await network.readContract({ ...mint, functionName: 'balanceOf', args: [account] }), 5n)
 
   // ethers sends its own estimate as the limit.
-  const signer = await new BrowserProvider(provider).getSigner()
+  const browser = new BrowserProvider(provider)
+  browser.pollingInterval = 20
+  const signer = await browser.getSigner()
   const token = new Contract(mint.address, ['function mint(address to, uint256 amount)'], signer)
   assert.equal((await (await token.getFunction('mint')(account, 0n)).wait()).status, 1)
 

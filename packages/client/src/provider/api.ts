@@ -17,7 +17,7 @@ export type Api = {
 export type Approval = { id: string; url: string; expiresAt: string }
 
 /** An error of the API. */
-export class ApiRefused extends Error {
+class ApiRefused extends Error {
   readonly status: number
   readonly code: string
   readonly problem: Problem
