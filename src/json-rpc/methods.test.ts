@@ -139,20 +139,24 @@ test('parameters that are not exactly those of a method are -32602 and reach no 
   assert.deepEqual(methods.filter((method) => method !== 'eth_getBlockByNumber'), []) // prettier-ignore
 })
 
-test('a filter of more than 2,000 blocks is refused, and one above the newest block reaches no node', async () => {
+test('a filter of more than 2,000 blocks is refused, or of 10 without an address and a topic, and one above the newest block reaches no node', async () => {
   const newest = { number: '0x1388', hash: `0x${'1'.repeat(64)}`, parentHash: `0x${'2'.repeat(64)}`, timestamp: '0x1' }
   const { chain, asked } = fakeChain({ eth_getLogs: () => [], eth_getBlockByNumber: () => newest })
   const hex = (number: number) => `0x${number.toString(16)}`
-  const logs = (from: number, to: number): Promise<unknown> =>
-    methodOf('eth_getLogs')!.answer({ app: here.app, chain }, [{ fromBlock: hex(from), toBlock: hex(to) }]) as never
+  const logs = (from: number, to: number, address: Hex | null = probe): Promise<unknown> =>
+    methodOf('eth_getLogs')!.answer({ app: here.app, chain }, [{ fromBlock: hex(from), toBlock: hex(to), address }]) as never // prettier-ignore
   assert.deepEqual(await logs(5_001, 9_000), [])
   assert.deepEqual(asked('eth_getLogs'), [])
   await assert.rejects(logs(1, 2_001), CallRefused)
   await logs(1, 2_000)
   await logs(5_000, 9_000)
+  await assert.rejects(logs(1, 11, null), CallRefused)
+  await logs(1, 10, null)
+  const address = [probe.toLowerCase()]
   assert.deepEqual(asked('eth_getLogs'), [
-    [{ fromBlock: '0x1', toBlock: hex(2_000) }],
-    [{ fromBlock: '0x1388', toBlock: '0x1388' }],
+    [{ fromBlock: '0x1', toBlock: hex(2_000), address }],
+    [{ fromBlock: '0x1388', toBlock: '0x1388', address }],
+    [{ fromBlock: '0x1', toBlock: '0xa' }],
   ])
 })
 

@@ -35,6 +35,8 @@ type Method = {
 export const MAX_RESULT = 4_194_304
 /** blocks of a log filter */
 const MAX_LOG_BLOCKS = 2_000
+/** the same without an address and a topic, for which nodes read every log */
+const MAX_ALL_LOGS_BLOCKS = 10
 
 /** All methods: reads of public data. */
 const table: Record<MethodName, Method> = {
@@ -182,7 +184,9 @@ async function hasReached({ app, chain }: ReadContext, number: number): Promise<
 
 async function logs({ chain }: ReadContext, [object]: readonly unknown[]): Promise<unknown[]> {
   const { blocks, address, topics } = read.filterOf(object)
-  const range = 'hash' in blocks ? { blockHash: blocks.hash } : await rangeOf(chain, blocks)
+  const isNarrow = address !== null || topics.some((topic) => topic !== null)
+  const most = isNarrow ? MAX_LOG_BLOCKS : MAX_ALL_LOGS_BLOCKS
+  const range = 'hash' in blocks ? { blockHash: blocks.hash } : await rangeOf(chain, blocks, most)
   if (range === null) return []
   const filter = { ...range, ...(address === null ? {} : { address }), ...(topics.length === 0 ? {} : { topics }) }
   try {
@@ -199,6 +203,7 @@ async function logs({ chain }: ReadContext, [object]: readonly unknown[]): Promi
 async function rangeOf(
   chain: Chain,
   { from, to }: { from: BlockTag; to: BlockTag },
+  most: number,
 ): Promise<{ fromBlock: Hex; toBlock: Hex } | null> {
   const newest = (await newestBlock(chain)).number
   const numberOf = async (tag: BlockTag): Promise<number> => {
@@ -209,7 +214,7 @@ async function rangeOf(
   if (first > last) throw invalidParams('filter: fromBlock is above toBlock.')
   if (first > newest) return null
   const end = Math.min(last, newest)
-  if (end - first >= MAX_LOG_BLOCKS) throw invalidParams(`filter: at most ${MAX_LOG_BLOCKS} blocks.`)
+  if (end - first >= most) throw invalidParams(`filter: at most ${most} blocks${most === MAX_LOG_BLOCKS ? '' : ', or an address or a topic'}.`) // prettier-ignore
   return { fromBlock: quantityOf(first), toBlock: quantityOf(end) }
 }
 

@@ -12,7 +12,7 @@ test('where a sponsor sends, several calls are one operation, and a transaction 
   t.after(() => here.close())
   const { origin, chainId, contracts } = here.facts
   const session = sessionOf(here.alice, { isSignedIn: true })
-  const provider = createProvider({ networks: { [chainId]: { origin, session, atomic: true } } })
+  const provider = createProvider({ networks: { [chainId]: { origin, session } } })
   const transport = custom(provider)
   const chain = defineChain({ id: chainId, name: 'devnet', nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 }, rpcUrls: { default: { http: [] } } }) // prettier-ignore
   const wallet = createWalletClient({ chain, transport })

@@ -70,8 +70,8 @@ export function openApi({
     body: JSON.stringify(body),
   })
 
-  /** Repeats a write whose outcome is unknown, or that may be repeated, under its key. */
-  async function attempt<T>(path: string, init: RequestInit): Promise<T> {
+  /** Repeats a request whose outcome is unknown, or that may be repeated: a write has its key. */
+  async function attempt<T>(path: string, init?: RequestInit): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await ask<T>(path, init)
@@ -100,7 +100,7 @@ export function openApi({
   /** @throws ProviderError 4001  if the user denies, or does not decide in time */
   async function decided({ id }: Approval): Promise<void> {
     for (;;) {
-      const { state } = await ask<{ state: string }>(`/v1/approvals/${encodeURIComponent(id)}`)
+      const { state } = await attempt<{ state: string }>(`/v1/approvals/${encodeURIComponent(id)}`)
       if (state === 'approved' || state === 'used') return
       if (state !== 'waiting') throw denied('The user denied the request, or did not decide in time.')
       await sleep(POLL_MS)

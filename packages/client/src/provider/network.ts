@@ -18,6 +18,8 @@ export type WalletNetwork = {
    */
   signIn(): Promise<Hex>
   read(method: string, params: readonly unknown[]): Promise<unknown>
+  /** Returns whether several calls can be all or none: a sponsor sends the account's writes. */
+  isAtomic(): Promise<boolean>
 }
 
 /**
@@ -36,8 +38,9 @@ export function openNetwork({
 }): WalletNetwork {
   /** the account of the present session */
   let known: Promise<Hex> | null = null
+  let atomic: Promise<boolean> | null = null
   session.subscribe(({ status }) => {
-    if (status !== 'signed-in') known = null
+    if (status !== 'signed-in') known = atomic = null
   })
   const isSignedIn = () => session.state.status === 'signed-in'
 
@@ -52,6 +55,19 @@ export function openNetwork({
       // A session that has ended is no account; a server that is away is an error.
       if (toProviderError(error, { isWrite: false }).code === 4100) return null
       throw error
+    }
+  }
+
+  /** Asks by a dry run of two calls that do nothing. */
+  async function askAtomic(to: Hex): Promise<boolean> {
+    const body = { calls: [{ to }, { to }], dryRun: true }
+    try {
+      await api.post('/v1/contracts/method/write/batch', body)
+      return true
+    } catch (error) {
+      // Any other refusal may be of this moment: the next question asks again.
+      if ((error as { code?: unknown }).code !== 'atomic_unsupported') atomic = null
+      return false
     }
   }
 
@@ -77,6 +93,10 @@ export function openNetwork({
       const second = await account()
       if (second === null) throw unauthorized('The sign-in did not give a session.')
       return second
+    },
+    isAtomic: async () => {
+      const to = await account()
+      return to === null ? false : (atomic ??= askAtomic(to))
     },
     read: async (method, params) => {
       await settled(session)

@@ -12,9 +12,8 @@ import { READS } from './reads.ts'
  * - `origin`: the installation, such as `https://wallet.example`
  * - `session`: the user's sign-in to the application of this network
  * - `rpcUrl`: answers reads while nobody is signed in
- * - `atomic`: whether sponsors send the users' writes there, so that several calls can be all or none
  */
-export type ProviderNetwork = { origin: string; session: Session; rpcUrl?: string; atomic?: boolean }
+export type ProviderNetwork = { origin: string; session: Session; rpcUrl?: string }
 
 export type ProviderOptions = {
   /** networks by chain id; the first one is the one to begin with */
@@ -62,11 +61,9 @@ export function openProvider(
   { sleep }: { sleep?: (ms: number) => Promise<void> } = {},
 ): Provider {
   const all = new Map<number, WalletNetwork>()
-  const isAtomic = new Map<number, boolean>()
-  for (const [id, { origin, session, rpcUrl, atomic = false }] of Object.entries(networks)) {
+  for (const [id, { origin, session, rpcUrl }] of Object.entries(networks)) {
     const chainId = Number(id)
     all.set(chainId, openNetwork({ chainId, session, rpcUrl, api: openApi({ origin, session, onApproval, sleep }) }))
-    isAtomic.set(chainId, atomic)
   }
   const [first] = all.values()
   if (first === undefined) throw new TypeError('A provider needs at least one network.')
@@ -191,10 +188,14 @@ export function openProvider(
   async function capabilities([account, chainIds]: readonly unknown[]): Promise<object> {
     await assertAccount(current, account)
     const wanted = Array.isArray(chainIds) ? chainIds.map((id) => Number(quantityOf(id, 'chainId'))) : [...all.keys()]
+    const known = wanted.flatMap((id) => all.get(id) ?? [])
     return Object.fromEntries(
-      wanted
-        .filter((id) => all.has(id))
-        .map((id) => [toQuantity(id), { atomic: { status: isAtomic.get(id) === true ? 'supported' : 'unsupported' } }]),
+      await Promise.all(
+        known.map(async (network) => [
+          toQuantity(network.chainId),
+          { atomic: { status: (await network.isAtomic()) ? 'supported' : 'unsupported' } },
+        ]),
+      ),
     )
   }
 
@@ -269,5 +270,6 @@ export function openProvider(
 }
 
 function openWindow({ url }: Approval): void {
-  globalThis.open(url, '_blank', 'noopener,width=480,height=720')
+  if (globalThis.open(url, '_blank', 'popup,width=480,height=720') === null)
+    throw denied('The browser blocked the window in which to approve. Show the page in `onApproval`.')
 }
