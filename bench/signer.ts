@@ -8,7 +8,7 @@ import type { Hex } from '../src/signer-wire/wire.ts'
 /**
  * `node bench/signer.ts [seconds]`: signatures per second through the signer's socket, durable ledger and token check
  * included, beside what the native library alone does in the same run; and what a new account with its first
- * signature costs in CPU; and the same load under a policy of ten rules, as a ratio. The signer process is measured by /proc, so Linux only. SIGNER_DIR is below TMPDIR: put
+ * signature costs in CPU; and the same load under a policy of ten rules, and with permits in place of transactions, as ratios. The signer process is measured by /proc, so Linux only. SIGNER_DIR is below TMPDIR: put
  * that on the disk whose fsync you mean.
  */
 const seconds = Number(process.argv[2] ?? 3)
@@ -48,6 +48,7 @@ try {
         `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms, ${cpuMicros.toFixed(0)} µs of the signer's CPU each`,
     )
   }
+  await compareWithPermits(signer, accounts)
   await compareWithPolicy(signer, accounts)
   const first = await firstSignatures(signer, 200)
   console.log(`new account, new token, first signature: ${first.toFixed(2)} ms of CPU, signer and caller together`)
@@ -66,7 +67,7 @@ async function compareWithPolicy(signer: Running, accounts: Account[]): Promise<
     const make = async (_: unknown, index: number) => {
       const userId = `BENCH-${index}`
       const { address } = await governed.createAccount({ userId })
-      return { address, accessToken: await other.token(userId), nonce: 0 }
+      return { address, accessToken: await other.token(userId), nonce: 0, permits: 0 }
     }
     const others = await Promise.all(Array.from({ length: ACCOUNTS }, make))
     // As warm as the other one is by now.
@@ -106,18 +107,67 @@ function rawRate(): number {
   return count / ((performance.now() - started) / 1_000)
 }
 
-type Account = { address: Hex; accessToken: string; nonce: number }
+type Account = { address: Hex; accessToken: string; nonce: number; permits: number }
 
 function makeAccounts(signer: Running, count: number): Promise<Account[]> {
   const make = async (_: unknown, index: number) => {
     const userId = `BENCH-${index}`
     const { address } = await signer.createAccount({ userId })
-    return { address, accessToken: await place.token(userId), nonce: 0 }
+    return {
+      address,
+      accessToken: await place.token(userId, { scope: 'openid contracts:write messages:sign' }),
+      nonce: 0,
+      permits: 0,
+    }
   }
   return Promise.all(Array.from({ length: count }, make))
 }
 
-async function load(signer: Running, accounts: Account[], atOnce: number) {
+/** Five rounds by turns of transactions and of EIP-2612 permits of the same accounts. */
+async function compareWithPermits(signer: Running, accounts: Account[]): Promise<void> {
+  for (const atOnce of [1, 32]) {
+    const ratios: number[] = []
+    for (let round = 0; round < 5; round++) {
+      const plain = await load(signer, accounts, atOnce)
+      const permits = await load(signer, accounts, atOnce, signPermit)
+      ratios.push(permits.p50 / plain.p50)
+    }
+    const sorted = ratios.toSorted((a, b) => a - b)
+    console.log(
+      `${String(atOnce).padStart(3)} at once, permits: p50 ${sorted[2]!.toFixed(2)} of a transaction's ` +
+        `(${sorted.map((ratio) => ratio.toFixed(2)).join(', ')})`,
+    )
+  }
+}
+
+type Sign = (signer: Running, account: Account) => Promise<unknown>
+
+function signTransaction(signer: Running, account: Account): Promise<unknown> {
+  const { address, accessToken } = account
+  const nonce = account.nonce++
+  return signer.sign(ask(address, { nonce, intentId: `${address}_${nonce}`, accessToken, data: DATA }))
+}
+
+function signPermit(signer: Running, account: Account): Promise<unknown> {
+  const { address, accessToken } = account
+  const nonce = account.permits++
+  const fields = { owner: 'address', spender: 'address', value: 'uint256', nonce: 'uint256', deadline: 'uint256' }
+  return signer.signMessage({
+    intentId: `permit_${address}_${nonce}`,
+    ...{ accessToken, chainId: 31_337, from: address },
+    typedData: JSON.stringify({
+      types: { Permit: Object.entries(fields).map(([name, type]) => ({ name, type })) },
+      primaryType: 'Permit',
+      domain: { name: 'USDC', version: '2', chainId: 31_337, verifyingContract: `0x${'1c'.repeat(20)}` },
+      message: {
+        ...{ owner: address, spender: `0x${'70'.repeat(20)}`, value: '1', nonce: String(nonce) },
+        deadline: String(Math.floor(Date.now() / 1_000) + 3_600),
+      },
+    }),
+  })
+}
+
+async function load(signer: Running, accounts: Account[], atOnce: number, sign: Sign = signTransaction) {
   const latencies: number[] = []
   const started = performance.now()
   const cpu = cpuMillis(signer.pid)
@@ -125,10 +175,8 @@ async function load(signer: Running, accounts: Account[], atOnce: number) {
   const caller = async () => {
     while (performance.now() - started < seconds * 1_000) {
       const account = accounts[turn++ % accounts.length]!
-      const nonce = account.nonce++
-      const intentId = `${account.address}_${nonce}`
       const asked = performance.now()
-      await signer.sign(ask(account.address, { nonce, intentId, accessToken: account.accessToken, data: DATA }))
+      await sign(signer, account)
       latencies.push(performance.now() - asked)
     }
   }

@@ -3,7 +3,10 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Browser } from 'playwright-core'
+import { parseSignature } from 'viem'
 import { verifyMessage } from 'viem/utils'
+import { deploy } from '../src/devnet/deploy.ts'
+import { rpc } from '../src/devnet/rpc.ts'
 import { en } from '../src/texts/en.ts'
 import { installationAndBrowser, lookAround, signInAs, skip } from './chromium.ts'
 import { openLoopbackClient } from './loopback-client.ts'
@@ -23,18 +26,19 @@ async function application(username: string, options: Parameters<Browser['newCon
   await signInAs(page, username)
   await page.getByRole('button', { name: en.consent.allow, exact: true }).click()
   const tokens = await client.tokens()
-  const sign = async (message: string, key: string): Promise<Answer> => {
-    const response = await fetch(`${facts.baseUrl}/signatures/message`, {
+  const post = async (path: string, body: object, key: string): Promise<Answer> => {
+    const response = await fetch(`${facts.baseUrl}${path}`, {
       method: 'POST',
       headers: {
         authorization: `Bearer ${tokens.access_token}`,
         'content-type': 'application/json',
         'idempotency-key': key,
       },
-      body: JSON.stringify({ message }),
+      body: JSON.stringify(body),
     })
     return { status: response.status, body: (await response.json()) as Answer['body'] }
   }
+  const sign = (message: string, key: string) => post('/signatures/message', { message }, key)
   const address = async (): Promise<`0x${string}`> => {
     const headers = { authorization: `Bearer ${tokens.access_token}` }
     const response = await fetch(`${facts.baseUrl}/users/DEV-${username}`, { headers })
@@ -44,7 +48,7 @@ async function application(username: string, options: Parameters<Browser['newCon
     await context.close()
     client.close()
   }
-  return { page, sign, address, close }
+  return { page, post, sign, address, close }
 }
 
 test(
@@ -97,5 +101,46 @@ test('without JavaScript a request is found in the inbox and denied, and stays d
   await app.page.getByRole('button', { name: texts.approve, exact: true }).click()
   await app.page.getByText(texts.approvedTitle, { exact: true }).waitFor()
   assert.equal((await app.sign('Hello', 'again')).status, 200)
+  await app.close()
+})
+
+test('a user approves a permit, and the application swaps the tokens with it', { skip }, async () => {
+  const { rpcUrl, chainId } = opened.program.facts
+  const [sold, bought, router] = await deploy(rpcUrl, ['PermitToken', 'SampleToken', 'SwapRouter'])
+  const app = await application('quinn')
+  const owner = await app.address()
+  const write = async (address: string, abi: string, args: unknown[]) => {
+    const { status, body } = await app.post('/contracts/method/write?wait=mined', { address, abi, args }, abi)
+    assert.equal(status, 200, JSON.stringify(body))
+  }
+  const balance = async (token: string) => {
+    const data = `0x70a08231${owner.slice(2).padStart(64, '0')}`
+    return BigInt(await rpc<string>(rpcUrl, 'eth_call', { to: token, data }, 'latest'))
+  }
+  await write(sold!, 'function mint(address to, uint256 amount) public', [owner, '1000'])
+  // Longer than a day, so the user is asked.
+  const deadline = String(Math.floor(Date.now() / 1_000) + 30 * 86_400)
+  const fields = { owner: 'address', spender: 'address', value: 'uint256', nonce: 'uint256', deadline: 'uint256' }
+  const typedData = {
+    types: { Permit: Object.entries(fields).map(([name, type]) => ({ name, type })) },
+    primaryType: 'Permit',
+    domain: { name: 'Permit Token', version: '1', chainId, verifyingContract: sold },
+    message: { owner, spender: router, value: '400', nonce: '0', deadline },
+  }
+  const sign = () => app.post('/signatures/typed-data', { typedData }, 'permit')
+  const asked = await sign()
+  assert.deepEqual([asked.status, asked.body.code], [403, 'approval_required'])
+  await app.page.goto(asked.body.approval!.url)
+  assert.match(await app.page.getByRole('heading', { level: 1 }).innerText(), /may take/)
+  await app.page.getByRole('button', { name: texts.approve, exact: true }).click()
+  await app.page.getByText(texts.approvedTitle, { exact: true }).waitFor()
+  const { signature } = (await sign()).body
+  const { r, s, v } = parseSignature(signature as `0x${string}`)
+  await write(
+    router!,
+    'function swapWithPermit(address sold, address bought, uint256 amount, uint256 deadline, uint8 v, bytes32 r, bytes32 s) public',
+    [sold, bought, '400', deadline, String(v), r, s],
+  )
+  assert.deepEqual([await balance(sold!), await balance(bought!)], [600n, 800n])
   await app.close()
 })

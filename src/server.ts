@@ -54,6 +54,7 @@ import { transfers } from './transfers/routes.ts'
 import type { OperatorDoor } from './operator/auth.ts'
 import { operatorApi } from './operator/routes.ts'
 import { sponsorFaults, startWatchingSponsors } from './sponsors/watch.ts'
+import { startCountingStopped } from './transactions/recovery/count-stopped.ts'
 import { startAttesting } from './users/attest.ts'
 import { startCountingPeople } from './users/people.ts'
 import { users } from './users/routes.ts'
@@ -221,7 +222,7 @@ export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
     ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
-    ...[startWithdrawing(app), startWatchingSponsors(app)],
+    ...[startWithdrawing(app), startWatchingSponsors(app), startCountingStopped(app)],
   ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {

@@ -35,6 +35,7 @@ export type Telemetry = {
   signIns: Counter<string>
   signInsFailed: Counter<string>
   people: Gauge<string>
+  accountsStopped: Gauge<string>
 }
 
 /**
@@ -212,6 +213,12 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       name: 'sign_ins_failed_total',
       help: 'Sign-ins that failed at or after a provider, by provider and reason: cancelled, or the error code',
       labelNames: ['provider', 'reason'],
+      registers,
+    }),
+    accountsStopped: new Gauge({
+      name: 'accounts_stopped',
+      help: 'Accounts, including sponsors, whose writes are stopped because a foreign transaction used one of their nonces. Without those that an operator has asked to resume',
+      labelNames: ['chain_id'],
       registers,
     }),
     people: new Gauge({

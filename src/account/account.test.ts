@@ -118,7 +118,8 @@ test('a transfer that a rule wants approved is sent by the same form after the a
     assert.equal(await sentRows(), rows)
     const path = /href="(\/account\/approvals\/apr_[^"]+)"/.exec(asked.text)![1]!
     const page = await browser.go(path)
-    assert.match(textOf(page.text), /0\.125/)
+    assert.match(textOf(page.text), /Expected change of your account − 0\.125 ETH/)
+    assert.match(textOf(page.text), new RegExp(en.approvals.expectedHint))
     await browser.submit(page, '/approve')
     const sent = await browser.submit(asked, '/account/send/confirm')
     assert.match(textOf(sent.text), /Asset 0\.125 ETH To bob 0x/)

@@ -21,6 +21,7 @@ import { listSignaturesOfAccount } from '../signatures/list.ts'
 import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
 import { readKnown } from './known.ts'
+import { simulateCalls } from './simulate.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
 /** Maximum number of tokens, and of collectibles, of one network on the account page. */
@@ -73,6 +74,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     readNativeEntries: (owner, chainId, page) =>
       readNativeEntries(app, callerOf(owner, chainId), chainAt(chainId), page),
     readKnown: (owner, chainId, of) => readKnown(app, owner, app.chains.get(chainId), of),
+    simulate: (owner, chainId, calls) => simulateCalls(app.chains.get(chainId), owner, calls),
     readMessages: async ({ accountId }, chainId, page) => {
       const { entries, nextCursor } = await listSignaturesOfAccount(app, { accountId, chainId }, page)
       return {

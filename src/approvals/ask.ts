@@ -10,7 +10,7 @@ import type { Clocked } from './decide.ts'
 /** minutes that a question waits for its user */
 const OPEN_MINUTES = 30
 
-/** Maximum number of questions of one application that wait for one user: more than a user decides in that time. */
+/** Maximum number of open questions of one application for one user: more than a user can decide in OPEN_MINUTES. */
 const MAX_WAITING = 20
 
 /** seconds for which the signer accepts an approval token: long enough for one repeat of the request */
@@ -28,8 +28,8 @@ export type NewQuestion = {
 }
 
 /**
- * Asks the user to approve a request, and returns the page where the user decides. An intent has one open question of the
- * same content: asking again, also concurrently, returns the same one.
+ * Asks the user to approve a request, and returns the page where the user decides. An intent has at most one open question for the
+ * same content. Further and concurrent requests get the same question.
  * @returns `isNew`: whether this request asked the user
  * @throws approval_denied  if the user denied this intent, however long ago
  * @throws rate_limited  if MAX_WAITING questions of the application wait for this user
@@ -41,7 +41,7 @@ export async function askApproval(
   const newest = await newestOf(app.db, intentId)
   if (newest?.state === 'denied') throw denied()
   const isOpen = newest !== null && (isWaiting(app, newest) || shownToken(app, newest) !== null)
-  // A key can stand for another message after its unsigned request was deleted. The user must see the question of this one.
+  // After an unsigned request is deleted, its key can be used for another message. The user must see that message's question.
   if (isOpen && isDeepStrictEqual(newest.content, content)) return { link: linkTo(app, newest), isNew: false }
   await assertFewWait(app, caller)
   const now = app.clock.wall()
@@ -63,13 +63,13 @@ export async function askApproval(
     .onConflict((on) => on.doNothing())
     .returning(['id', 'expires_at'])
     .executeTakeFirst()
-  // A concurrent request has asked the same question, and its time counts.
+  // A concurrent request has stored the same question. Its expiry applies.
   return { link: linkTo(app, made ?? (await newestOf(app.db, intentId)) ?? asked), isNew: made !== undefined }
 }
 
 /**
- * Asserts that an application may ask its user one more question. Concurrent requests may exceed the limit by their number.
- * Uses the index (account, time).
+ * Asserts that an application can ask its user one more question. Each concurrent request can exceed the limit by one. Uses the index
+ * (account, time).
  * @throws rate_limited  until the oldest question expires
  */
 async function assertFewWait({ db, clock }: Clocked, { accountId, clientId }: NewQuestion['caller']): Promise<void> {
@@ -94,7 +94,7 @@ async function assertFewWait({ db, clock }: Clocked, { accountId, clientId }: Ne
 }
 
 /**
- * Returns the newest question about an intent. Null: the user was not asked.
+ * Returns the newest question about an intent; null if the user was not asked.
  * @returns `token`: to show the signer; null if the user has not approved, or approved more than a minute ago
  * @throws approval_denied  if the user denied this intent
  */

@@ -11,7 +11,7 @@ export type Clocked = Pick<App, 'db' | 'clock'>
 
 export type { ApprovalState } from './wire.ts'
 
-/** A question to a user, with everything that its page shows and that an approval token covers. */
+/** A question to a user. The page and the approval token contain nothing else. */
 export type ApprovalQuestion = {
   id: string
   /** id of the signature or transaction that the request would make */
@@ -37,13 +37,13 @@ export async function readApproval(app: Clocked, id: string): Promise<ApprovalQu
   return row === undefined ? null : toQuestion(app, row)
 }
 
-/** questions of a list besides those that wait */
+/** maximum number of decided and expired questions in a list */
 const LISTED = 50
-/** those that wait, at most */
+/** maximum number of open questions in a list */
 const MAX_WAITING = 200
 
 /**
- * Returns the questions to a user, newest first: those that wait, at most 200, and the last 50. Uses the index (account, time).
+ * Returns a user's open questions (at most 200) and the last 50 questions, newest first. Uses the index (account, time).
  */
 export async function listApprovals(app: Clocked, accountId: string): Promise<ApprovalQuestion[]> {
   const ofAccount = questions(app.db).where('approval.account_id', '=', accountId)
@@ -60,7 +60,7 @@ export async function listApprovals(app: Clocked, accountId: string): Promise<Ap
   return [...byId.values()].toSorted((a, b) => b.createdAt.getTime() - a.createdAt.getTime())
 }
 
-/** Returns the number of questions that wait for a user. Uses the index (account, time). */
+/** Returns the number of a user's open questions. Uses the index (account, time). */
 export async function countWaiting({ db, clock }: Clocked, accountId: string): Promise<number> {
   const { waiting } = await db
     .selectFrom('approvals')
@@ -73,7 +73,7 @@ export async function countWaiting({ db, clock }: Clocked, accountId: string): P
 }
 
 /**
- * Returns all questions to a user on a network, newest first, page by page. Uses the index (account, time).
+ * Returns a page of a user's questions on a network, newest first. Uses the index (account, time).
  * @throws invalid_cursor
  */
 export async function listAllApprovals(
@@ -95,12 +95,12 @@ export async function listAllApprovals(
   return { entries: page.map((row) => toQuestion(app, row)), nextCursor }
 }
 
-/** A decision, with the token that an approval gives the signer. */
+/** A decision; `token`: the approval token for the signer. */
 export type UserDecision = { decision: 'approved'; token: string } | { decision: 'denied'; token: null }
 
 /**
- * Stores the decision of a user. One statement, so a question is decided once.
- * @returns whether the decision took effect: the question is this user's, waits, and has not expired
+ * Stores a user's decision. It is one statement, so a question is decided once.
+ * @returns true if the decision took effect; false if the question is another user's, was decided, or has expired
  */
 export async function decide(
   { db, clock }: Clocked,
@@ -119,8 +119,8 @@ export async function decide(
 }
 
 /**
- * An intent is used when it has a signature, or a write with signed bytes: no cancellation that fills its nonce. Uses the
- * primary keys, and the index of attempts by transaction.
+ * Selects whether an intent is used: it has a signature, or a write with signed bytes. A cancellation that fills its nonce does not
+ * count. Uses the primary keys, and the index of attempts by transaction.
  */
 const IS_USED = sql<boolean>`exists (select 1 from signatures where id = approval.intent_id and signature is not null)
   or exists (select 1 from attempts where transaction_id = approval.intent_id and not is_cancel)

@@ -1,7 +1,6 @@
 /**
- * approvals: requests that wait for the decision of their user.
- * Owns: the questions, one at a time for each signature or write; the decisions, and the tokens by which the signer
- *   recognizes them.
+ * approvals: questions to users about requests of applications.
+ * Owns: the questions, one at a time for each signature or write; the decisions, and the approval tokens for the signer.
  * Does not own: which requests need an approval (`signer/`), the page and the approval token (`oauth/approvals/`).
  * Tables: approvals.
  */
@@ -15,7 +14,7 @@ import { approvalUrl } from './ask.ts'
 import { readApproval } from './decide.ts'
 import * as wire from './wire.ts'
 
-/** Registers the route by which an application learns what its user decided. */
+/** Registers the route that returns a user's decision to the application. */
 export function approvals(server: FastifyInstance, app: App): void {
   /** GET /v1/approvals/:id: any scope. Errors: not_found. */
   server.get<{ Params: Static<typeof wire.IdParam> }>(
@@ -25,7 +24,7 @@ export function approvals(server: FastifyInstance, app: App): void {
   )
 }
 
-/** @throws not_found  if there is none with this id for this user at this application */
+/** @throws not_found  if this user has no question with this id of this application */
 async function readOwnApproval(app: App, caller: Caller, { id }: { id: string }): Promise<wire.WireApproval> {
   const approval = await readApproval(app, id)
   if (approval === null || approval.accountId !== caller.accountId || approval.clientId !== caller.clientId)

@@ -2,17 +2,17 @@ import { sql } from 'kysely'
 import type { Db } from '../store/db.ts'
 
 /**
- * Days for which a question that nobody decided can be read after it expired. An application can store up to 32 KiB with each
- * question at no cost, and a repeat of the request creates a new question.
+ * Days for which an undecided question is stored after it expired. They are few, because an application can store up to 32 KiB with
+ * each question. A repeat of the request creates a new question.
  */
 const UNDECIDED_DAYS = 1
-/** Days for an approved one: the user can look back over a week. The signature has a row of its own, which is never deleted. */
+/** Days for which an approved question is stored, so that the user can read it later. The signature's own row is never deleted. */
 const APPROVED_DAYS = 7
 
 /**
- * Deletes old questions, except those that were denied. A denial is final for its idempotency key, and a key of a
- * signature stands for one signature forever, so a denial has no end. Each costs a decision of a user, so they are few.
- * @returns how many it deleted
+ * Deletes old questions, except denied ones: a denial is final for its idempotency key. There are few, because a user made each
+ * decision.
+ * @returns the number of deleted questions
  */
 export async function deleteOldApprovals(db: Db, limit: number): Promise<bigint> {
   const old = sql`select id from approvals

@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import { answers, NoQuery, Nullable } from '../http/wire.ts'
 
-/** `expired`: nobody decided in time. `used`: approved, and the signature or write exists. */
+/** `expired`: the user did not decide in time. `used`: approved, and the signature or write exists. */
 export type ApprovalState = 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
 
 export const IdParam = Type.Object({

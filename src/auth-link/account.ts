@@ -17,6 +17,7 @@ const READS = [
   'readNativeEntries',
   'readSent',
   'readKnown',
+  'simulate',
   'readMessages',
   'readSignatures',
   'look',
@@ -111,6 +112,7 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     readNativeEntries: verb('readNativeEntries'),
     readSent: verb('readSent'),
     readKnown: verb('readKnown'),
+    simulate: verb('simulate'),
     readMessages: verb('readMessages'),
     // A token is for one network, but signatures are listed for all.
     readSignatures: async (owner, page) =>

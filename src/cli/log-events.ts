@@ -159,6 +159,7 @@ export const LOG_EVENTS: Record<string, string> = {
     'A sponsor’s account has code or lacks the permission of the space. Run `chatelaine network deploy-gas`, or create another.',
   sponsors_not_seen: 'Sponsor balances could not be read.',
   sponsors_not_watched: 'Checking sponsors failed. It is retried.',
+  stopped_accounts_not_counted: 'The metric `accounts_stopped` could not be updated.',
   store_failed: 'The signer’s store cannot be written, and the signer ends. Check its disk.',
   sweep_failed: 'Deleting expired rows failed. It is retried every minute.',
   token_exchanged: 'An application exchanged a token of its own identity provider.',

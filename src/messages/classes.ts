@@ -15,34 +15,34 @@ import type { TypedData } from './typed-data.ts'
 
 export type MessageClass = 'login' | 'text' | 'payment' | 'allowance' | 'order' | 'vote' | 'power' | 'other' | 'opaque'
 
-/** What typed data does, as far as it is known. */
+/** The effect of typed data of a known type. */
 export type TypedReading = {
   class: MessageClass
   /** fields that must be the account that signs */
   owners: readonly { path: readonly (string | number)[]; address: Buffer }[]
   grants: readonly Grant[]
-  /** the last second, since 1970, in which the signature counts; null: no end, or unknown */
+  /** the last second (since 1970) in which the signature can be used; null if there is no end, or it is unknown */
   usableUntil: bigint | null
-  /** of each order, who gets what it buys; none of an order that names nobody, or whose recipients are unknown */
+  /** the recipients of each order's proceeds; empty for an order that names none, or whose recipients are unknown */
   buyers: readonly (readonly Buffer[])[]
-  /** the sentence of the page, if it is not the class's own */
+  /** the sentence of the approval page, if it differs from the class's sentence */
   sentence: 'revoke' | null
 }
 
 type RowReading = Partial<Omit<TypedReading, 'class'>>
 type TypedRow = {
   class: MessageClass
-  /** where such a message counts: at a contract, which may be any; at Permit2; anywhere, also without a contract */
+  /** the verifying contract that the type needs: any contract, Permit2, or none */
   at: 'contract' | 'permit2' | 'anywhere'
   /** encodeType of the primary type, or all of its variants */
   type: string | RegExp
-  /** Returns null if this row does not apply. */
+  /** Reads the message; null if this row does not apply to it. */
   read: (message: StructValue, contract: Buffer, typed: TypedData) => RowReading | null
 }
 
 /**
- * Reads what typed data does. It is recognised by its encoded type and its contract, never by the type's name, which anyone can
- * give to anything. What is in no row is `other`.
+ * Reads the effect of typed data. The encoded type and the verifying contract decide, never the type's name: anyone can choose a
+ * name. Typed data that is in no row of the table is `other`.
  */
 export function readClass(typed: TypedData): TypedReading {
   const contract = typed.domain.verifyingContract
@@ -67,7 +67,7 @@ const struct = (of: StructValue, name: string): StructValue => of.get(name) as S
 const structs = (of: StructValue, name: string): StructValue[] => of.get(name) as StructValue[]
 const owner = (of: StructValue, name: string): TypedReading['owners'] => [{ path: [name], address: bytes(of, name) }]
 
-/** Parts of types that several rows have. */
+/** Members that several types share. */
 const AUTHORIZATION = '(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)'
 const PERMITTED = 'TokenPermissions(address token,uint256 amount)'
 const DETAILS = 'PermitDetails(address token,uint160 amount,uint48 expiration,uint48 nonce)'
@@ -84,15 +84,15 @@ const CALLS = 'BatchedCall(Call[] calls,bool revertOnFailure)Call(address to,uin
 /** The one spender that can only send what it takes to the recipient of the witness. Source: x402, scheme_exact_evm */
 const X402_EXACT = Buffer.from('402085c248eea27d92e8b30b2c58ed07f9e20001', 'hex')
 
-/** A text of EIP-712 as a regular expression, in which `…` stands for what varies. */
+/** Converts an encoded type to a regular expression; `…` stands for the variable parts. */
 const pattern = (text: string, ...varying: string[]): RegExp =>
   new RegExp(`^${text.replaceAll(/[\\^$.*+?()[\]{}|]/g, String.raw`\$&`).replaceAll('…', () => varying.shift()!)}$`)
 
-/** Any one member, and the types that come after `PermitWitnessTransferFrom` in the order of their names. */
+/** Matches one member of any type, and the types that follow `PermitWitnessTransferFrom` in the order of their names. */
 const MEMBER = String.raw`[\w$]+(?:\[\d*\])* [\w$]+`
 const STRUCTS = String.raw`(?:[\w$]+\([^()]*\))*`
 
-/** Every kind of typed data whose effect is known. */
+/** The table of known types. */
 const ROWS: readonly TypedRow[] = [
   // EIP-3009
   { class: 'payment', at: 'contract', type: `TransferWithAuthorization${AUTHORIZATION}`, read: authorization },
@@ -313,7 +313,7 @@ const ROWS: readonly TypedRow[] = [
       read: (message, _, { domain }) => (domain.name === 'snapshot' ? { owners: owner(message, 'from') } : null),
     }
   }),
-  // Account abstraction, meta-transactions, Safe, delegation: whatever the account can do
+  // Account abstraction, meta-transactions, Safe, delegation: these allow everything that the account can do.
   ...[
     'PackedUserOperation(address sender,uint256 nonce,bytes initCode,bytes callData,bytes32 accountGasLimits,uint256 preVerificationGas,bytes32 gasFees,bytes paymasterAndData)',
     'UserOperation(address sender,uint256 nonce,bytes initCode,bytes callData,uint256 callGasLimit,uint256 verificationGasLimit,uint256 preVerificationGas,uint256 maxFeePerGas,uint256 maxPriorityFeePerGas,bytes paymasterAndData)',
@@ -329,7 +329,7 @@ const ROWS: readonly TypedRow[] = [
   ...[
     'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data)',
     'ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,uint48 deadline,bytes data)',
-    // GSN 2 and 3, whose forwarder also takes a request of its own
+    // GSN 2 and 3. Their forwarder also accepts a request type of its own.
     pattern('ForwardRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,uint256 …)', 'validUntil(?:Time)?'),
     pattern(`RelayRequest(address from,address to,uint256 value,uint256 gas,uint256 nonce,bytes data,…RelayData relayData)RelayData(…)`, '(?:uint256 validUntil(?:Time)?,)?', String.raw`[\w ,]+`),
     'MetaTransaction(uint256 nonce,address from,bytes functionSignature)',
@@ -366,7 +366,7 @@ function permits(message: StructValue, details: readonly StructValue[]): RowRead
   return { grants, usableUntil: deadline }
 }
 
-/** Reads what a spender may take once, by Permit2. */
+/** Reads one-time allowances of Permit2. */
 function transferFrom(message: StructValue): RowReading {
   const permitted = message.get('permitted')!
   const until = number(message, 'deadline')
@@ -376,7 +376,7 @@ function transferFrom(message: StructValue): RowReading {
   return { grants, usableUntil: until }
 }
 
-/** Returns who receives what an order buys. The zero address stands for the account. */
+/** Returns the recipients of an order's proceeds. The zero address stands for the account. */
 function receiver(message: StructValue): TypedReading['buyers'] {
   const address = message.has('receiver') ? bytes(message, 'receiver') : ZERO
   return address.equals(ZERO) ? [] : [[address]]
@@ -400,13 +400,13 @@ function zeroEx(message: StructValue, contract: Buffer): RowReading {
 
 type OrderLeaf = { path: readonly (string | number)[]; order: StructValue }
 
-/** Returns the orders of a tree of lists. */
+/** Flattens nested lists of orders. */
 function leavesOf(tree: TypedValue, path: readonly (string | number)[]): OrderLeaf[] {
   if (Array.isArray(tree)) return (tree as TypedValue[]).flatMap((one, index) => leavesOf(one, [...path, index]))
   return [{ path, order: tree as StructValue }]
 }
 
-/** Reads orders of Seaport: each item that is offered can leave, for what is asked in return. */
+/** Reads orders of Seaport: every offered item can leave the account. */
 function seaport(leaves: readonly OrderLeaf[], contract: Buffer): RowReading {
   return {
     owners: leaves.map(({ path, order }) => ({ path: [...path, 'offerer'], address: bytes(order, 'offerer') })),

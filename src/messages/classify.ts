@@ -13,29 +13,29 @@ export type { MessageFacts } from './message-facts.ts'
 
 export type Classified = {
   class: MessageClass
-  /** what a signature needs without a rule of the operator: the token; a user's approval; a rule that names it; `never`: nothing allows it */
+  /** what a signature needs if no rule of the operator names the message: the token, the user's approval, or a rule; `never`: nothing allows it */
   needs: 'token' | 'approval' | 'rule' | 'never'
-  /** why nothing allows it; null if something does */
+  /** the reason for `never`; otherwise null */
   problem: string | null
   /** encodeType of the primary type; null for texts and bytes */
   type: string | null
   /** host of a login, in lower case */
   domain: string | null
-  /** hosts that a login is for: its own, and that of its URI */
+  /** hosts that a login is for: `domain`, and the host of its URI */
   hosts: readonly string[]
   /**
-   * what it does beyond its class, so that it needs a user's approval: a login that grants resources, a payment or an allowance that
-   * can be used for more than a day
+   * an effect beyond the class, which needs the user's approval: a login that grants resources, or a payment or an allowance that can
+   * be used for more than a day
    */
   extra: 'resources' | 'long' | null
   verifyingContract: Buffer | null
-  /** whether it moves tokens, or may */
+  /** true if it moves tokens, or can move them */
   moves: boolean
   calls: EquivalentCall[]
   summary: Summary
 }
 
-/** What the approval page says; addresses with their checksums, amounts in the smallest unit. */
+/** The facts that the approval page shows. Addresses have checksums; amounts are in the smallest unit. */
 export type Summary = {
   sentence:
     | 'login'
@@ -77,7 +77,7 @@ const NEEDS: Readonly<Record<MessageClass, 'token' | 'approval' | 'rule'>> = {
   opaque: 'rule',
 }
 const MOVES: ReadonlySet<MessageClass> = new Set(['payment', 'allowance', 'order', 'power', 'opaque'])
-/** What a token alone may sign can be used for this many seconds. */
+/** Seconds for which a message can be used at most, if the token alone may sign it. */
 const MAX_SECONDS = 86_400
 
 /**
@@ -94,7 +94,7 @@ export function classify(message: Message, facts: MessageFacts): Classified {
   const hosts = hostsOf(login)
   const wrong = problemOfLogin(login, facts)
   const found = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
-  // A resource can be a permission (ERC-5573). ERC-8019 signs none of them by itself.
+  // A resource can be a permission (ERC-5573). ERC-8019 excludes such logins from automatic signing.
   const classified: Classified = login.resources.length === 0 ? found : { ...found, needs: 'approval', extra: 'resources' } // prettier-ignore
   return wrong === null ? classified : never(classified, wrong.problem)
 }
@@ -121,7 +121,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
     throw typedDataInvalid(['domain', 'chainId'], 'what moves money names its network')
   for (const { path, address } of reading.owners)
     if (!address.equals(facts.address)) throw typedDataInvalid(['message', ...path], 'it is not the account that signs')
-  // Without an effect it would pass every limit, and its page would have nothing to say.
+  // Without a move it would pass every limit, and its page would be empty.
   if (reading.grants.length === 0 && NEEDS[reading.class] === 'token')
     throw typedDataInvalid(['message'], 'it allows nothing')
   const own = ownProblem(typed, facts)
@@ -154,7 +154,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
   }
 }
 
-/** Returns a grant as a summary has it. */
+/** Converts a grant to a move of a summary. */
 export const moveOf = (grant: Grant): Summary['moves'][number] => ({
   kind: grant.kind,
   token: grant.token === null ? null : checksummed(grant.token),
@@ -164,7 +164,7 @@ export const moveOf = (grant: Grant): Summary['moves'][number] => ({
   until: secondsOf(grant.until),
 })
 
-/** Tells whether the domain has the network's id in its salt, as Polygon's meta-transactions do. */
+/** Returns whether the domain's salt is the network's id, as in Polygon's meta-transactions. */
 const isSalt = ({ domain: { salt } }: TypedData, { chainId }: MessageFacts): boolean =>
   salt !== null && BigInt(`0x${salt.toString('hex')}`) === BigInt(chainId)
 
@@ -173,24 +173,24 @@ const OPERATION =
   'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)Call(address to,uint256 value,bytes data)'
 
 /**
- * Returns why the account's own code could take a signature for one of an operation or of other typed data; null if it could not.
- * Every domain that such code checks has the account as its contract: ours, Calibur's, and those of nested forms.
+ * Returns the problem if the account's own code could accept the signature as one of an operation or of other typed data; null if it
+ * could not. Every domain that such code checks has the account as its contract: ours, Calibur's, and nested forms (ERC-7739).
  */
 function ownProblem({ domain, encodedType, primaryType }: TypedData, { address }: MessageFacts): string | null {
   if (domain.verifyingContract?.equals(address) === true || domain.name === 'Chatelaine' || encodedType === OPERATION)
     return 'it would be an operation of the account itself'
-  // ERC-7739: for an account with code it is the signature of what it contains.
+  // ERC-7739: an account with code accepts it as the signature of its contents.
   return primaryType === 'TypedDataSign' ? 'it stands for other typed data' : null
 }
 
 const isRevocation = ({ grants }: TypedReading): boolean =>
   grants.length > 0 && grants.every(({ amount }) => amount === 0n)
 
-/** Tells whether one of the orders gives nothing to the account that signs it. */
+/** Returns whether one of the orders gives nothing to the account that signs it. */
 const isForOthers = ({ buyers }: TypedReading, { address }: MessageFacts): boolean =>
   buyers.some((ofOrder) => !ofOrder.some((buyer) => buyer.equals(address)))
 
-/** Tells whether a payment or an allowance can be taken, or its signature used, for more than a day. */
+/** Returns whether a payment, an allowance or its signature can be used for more than a day. */
 function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
   if (NEEDS[reading.class] !== 'token' || isRevocation(reading)) return false
   const last = BigInt(Math.floor(at / 1_000) + MAX_SECONDS)

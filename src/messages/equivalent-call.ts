@@ -3,7 +3,7 @@ import { wordDigits } from '../ids.ts'
 /** A call with the effect of a signed message. `value` in wei. */
 export type EquivalentCall = { to: Buffer; value: bigint; data: Buffer }
 
-/** The contract whose allowances are granted by signatures, at one address on every network. Source: Uniswap/permit2 */
+/** Permit2, which has this address on every network. Source: Uniswap/permit2 */
 export const PERMIT2 = Buffer.from('000000000022d473030f116ddee9f6b43ac78ba3', 'hex')
 
 const SELECTORS = {
@@ -15,7 +15,7 @@ const SELECTORS = {
   'allow(address,bool)': '110496e5',
 } as const
 
-/** Encodes a call whose arguments take one word each. */
+/** Encodes a call. Each argument takes one word. */
 export function callOf(
   to: Buffer,
   signature: keyof typeof SELECTORS,

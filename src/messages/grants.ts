@@ -1,17 +1,17 @@
 import { callOf, PERMIT2, type EquivalentCall } from './equivalent-call.ts'
 import { isUnlimitedAmount } from './unlimited.ts'
 
-/** One thing that a signature pays or allows, with the call that has the same effect. */
+/** One payment or allowance of a signature, with the call that has the same effect. */
 export type Grant = {
   kind: 'pays' | 'allows'
   /** null: native currency */
   token: Buffer | null
-  /** smallest unit; `all`: everything that the account has of it, now and later; 0 revokes */
+  /** in the smallest unit; `all`: everything that the account has of it, now and later; 0 revokes an allowance */
   amount: bigint | 'all'
   /** id of the one collectible that may be taken */
   item: bigint | null
   to: Buffer
-  /** the last second, since 1970, in which it can be taken; null: no end */
+  /** the last second (since 1970) in which it can be taken; null if there is no end */
   until: bigint | null
   call: EquivalentCall
 }
@@ -19,10 +19,10 @@ export type Grant = {
 export const isUnlimited = ({ amount, item }: Grant): boolean =>
   amount === 'all' || (item === null && isUnlimitedAmount(amount))
 
-/** The last second that a date can hold. Source: ECMAScript, time values */
+/** The latest second that a Date can represent. Source: ECMAScript, time values */
 const LAST_SECOND = 8_640_000_000_000n
 
-/** Returns an end as a number; null if there is none. A later end than a date can hold is none: Permit2 stores “never” as 2^48 − 1. */
+/** Converts an end to a number; null if there is none. An end beyond MAX_DATE is none: Permit2 stores “never” as 2^48 − 1. */
 export const secondsOf = (until: bigint | null): number | null =>
   until === null || until > LAST_SECOND ? null : Number(until)
 
@@ -43,13 +43,13 @@ export const allows = (token: Buffer, to: Buffer, amount: bigint, until: bigint 
   call: callOf(token, 'approve(address,uint256)', [to, least(amount, UINT256)]),
 })
 
-/** Allows a spender to take an amount, by Permit2. A larger amount than Permit2 stores stands for all. */
+/** Allows a spender to take an amount, by Permit2. The largest amount that Permit2 stores means all. */
 export const allowsByPermit2 = (token: Buffer, to: Buffer, amount: bigint, until: bigint): Grant => ({
   ...{ kind: 'allows', token, amount, item: null, to, until },
   call: callOf(PERMIT2, 'approve(address,address,uint160,uint48)', [token, to, least(amount, UINT160), least(until, UINT48)]), // prettier-ignore
 })
 
-/** Allows a spender to take one collectible. The approval of number 0 reads like a revocation, so it counts as one of all. */
+/** Allows a spender to take one collectible. In calldata, an approval of id 0 looks like a revocation, so it counts as an approval of all. */
 export const allowsItem = (token: Buffer, to: Buffer, item: bigint, until: bigint | null = null): Grant => ({
   ...{ kind: 'allows', token, amount: 1n, item, to, until },
   call:

@@ -1,7 +1,7 @@
-/** A message that cannot be signed, and where the problem is. */
+/** The error for a message that is never signed, with the place of the problem. */
 export class MessageInvalid extends Error {
   readonly code: 'invalid_message' | 'invalid_typed_data'
-  /** JSON pointer (RFC 6901) below the field of the request; empty for all of it */
+  /** JSON pointer (RFC 6901) below the field of the request; empty if the whole message is the problem */
   readonly pointer: string
   readonly problem: string
 
@@ -14,11 +14,11 @@ export class MessageInvalid extends Error {
   }
 }
 
-/** Returns the error of typed data, by the names on the way to the problem. */
+/** Creates the error for typed data. The path lists the names from the root to the problem. */
 export const typedDataInvalid = (path: readonly (string | number)[], problem: string): MessageInvalid =>
   new MessageInvalid('invalid_typed_data', pointerOf(path), problem)
 
-/** Long names are cut, because an error is shown. */
+/** Shortens long names, because errors are displayed. */
 const MAX_NAME = 128
 
 const pointerOf = (path: readonly (string | number)[]): string =>

@@ -19,11 +19,11 @@ export type LoginText = {
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '[::1]'])
 
-/** How far the clocks of an application and of the signer may be apart, and how old a login may be. */
+/** Maximum milliseconds between `Issued At` and the signer's clock, in both directions. */
 const MAX_AGE_MS = 300_000
 
 const DATE = String.raw`\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:[Zz]|[+-]\d{2}:\d{2})`
-/** Fields in their order, each on one line. The statement may have any visible character: applications speak many languages. */
+/** The fields in their order, one per line. The statement may have any visible character, because applications use many languages. */
 const LOGIN = new RegExp(
   [
     String.raw`^(?:(?<scheme>[A-Za-z][A-Za-z0-9+.-]*)://)?(?<domain>(?:(?![/?#@\\])[!-~])+) wants you to sign in with your Ethereum account:\n`,
@@ -36,7 +36,7 @@ const LOGIN = new RegExp(
   'u',
 )
 
-/** Tells whether a text asks to be taken for a login, in any case, with any white space and invisible characters. */
+/** Returns whether a text looks like a login, whatever its letter case, white space and invisible characters. */
 export const looksLikeLogin = (text: string): boolean =>
   /wants you to sign in with your/i.test(text.replaceAll(/\p{Cf}/gu, '').replaceAll(/\s+/g, ' '))
 
@@ -60,18 +60,18 @@ export function readLogin(text: string): LoginText | null {
   }
 }
 
-/** Tells whether a page has a scheme that an origin can be registered with. */
+/** Returns whether the URI has a scheme of a registrable origin. */
 const isSecure = ({ protocol, hostname }: URL): boolean =>
   protocol === 'https:' || (protocol === 'http:' && LOOPBACK.has(hostname))
 
-/** Returns the hosts that a login is for, each once and in lower case: its own, and that of its URI. */
+/** Returns the hosts that a login is for, each once and in lower case: `domain`, and the host of its URI. */
 export function hostsOf({ domain, uri }: LoginText): string[] {
   const hosts = [domain.toLowerCase(), ...(URL.canParse(uri) ? [new URL(uri).host] : [])]
   return [...new Set(hosts.filter((host) => host !== ''))]
 }
 
 /**
- * Returns why a login may not be signed for the application that asks; null if it may.
+ * Returns the reason why a login is not signed for the requesting application; null if it can be signed.
  * Source: ERC-4361, verifying a message, and ERC-8019
  */
 export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForeign: boolean; problem: string } | null {

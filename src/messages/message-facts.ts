@@ -1,10 +1,10 @@
-/** What a message is judged against. */
+/** The facts that decide about a message. */
 export type MessageFacts = {
-  /** of the account that signs */
+  /** address of the signing account */
   address: Buffer
   chainId: number
   /** milliseconds since 1970 */
   at: number
-  /** hosts, with their port if it is not the usual one, of the application's registered origins */
+  /** hosts of the application's registered origins, with the port if it is not the default */
   domains: readonly string[]
 }

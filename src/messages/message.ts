@@ -11,7 +11,7 @@ import { readTypedData, typedDataDigest, typedDataText, type TypedData } from '.
 
 export { MessageInvalid } from './invalid.ts'
 
-/** A message, parsed. `bytes` are signed as a text is, and may be one. */
+/** A parsed message. `bytes` are signed like a text (EIP-191), and may be readable text. */
 export type Message =
   | { kind: 'text'; text: string }
   | { kind: 'bytes'; bytes: Buffer }
@@ -32,13 +32,13 @@ export function readMessage(input: { text: unknown } | { hex: unknown } | { type
   return { kind: 'text', text }
 }
 
-/** Returns the 32 bytes that are signed. */
+/** Computes the 32 bytes that are signed. */
 export function digestOf(message: Message): Buffer {
   if (message.kind === 'typedData') return typedDataDigest(message.typed)
   return personalDigest(message.kind === 'text' ? Buffer.from(message.text) : message.bytes)
 }
 
-/** Returns a message in its one form, which is stored and sent: the text, 0x-hex, or JSON text of the parsed typed data. */
+/** Returns the canonical form of a message, which is stored and sent: the text, 0x-hex, or JSON text of the parsed typed data. */
 export function messageText(message: Message): { kind: Message['kind']; content: string } {
   if (message.kind === 'text') return { kind: 'text', content: message.text }
   if (message.kind === 'bytes') return { kind: 'bytes', content: `0x${message.bytes.toString('hex')}` }
@@ -46,13 +46,13 @@ export function messageText(message: Message): { kind: Message['kind']; content:
 }
 
 /**
- * Returns the readable text of a message; null for typed data, for what cannot be read, and for a digest, whose meaning
- * nobody sees.
+ * Returns the readable text of a message; null for typed data, unreadable bytes and digests. Nobody can see the meaning of a
+ * digest.
  */
 export function textOf(message: Message): string | null {
   if (message.kind === 'typedData') return null
   const text = message.kind === 'text' ? message.text : printableOf(message.bytes)
-  // A hash can be searched for until its 32 bytes are characters.
+  // An attacker can search for a digest whose 32 bytes are readable characters.
   const isHash = message.kind === 'bytes' && message.bytes.length === 32
   return text === null || isHash || isDigestText(text) || !isPrintable(text) ? null : text
 }

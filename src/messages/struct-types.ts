@@ -1,6 +1,6 @@
 import { typedDataInvalid } from './invalid.ts'
 
-/** A type of EIP-712, parsed. */
+/** A parsed type of EIP-712. */
 export type ValueType =
   | { is: 'address' | 'bool' | 'string' | 'bytes' }
   | { is: 'integer'; isSigned: boolean; bits: number }
@@ -9,22 +9,22 @@ export type ValueType =
   /** `length`: null for any number of elements */
   | { is: 'array'; element: ValueType; length: number | null }
 
-/** `text`: the type as it is written, which is what is hashed */
+/** `text`: the type as written; the hash covers this text */
 export type StructMember = { name: string; text: string; type: ValueType }
 export type StructTypes = ReadonlyMap<string, readonly StructMember[]>
 
-/** Levels of arrays and structs below the message, which is the first. */
+/** Maximum depth of arrays and structs; the message is level 1. */
 const MAX_DEPTH = 8
 const MAX_TYPES = 64
 const MAX_MEMBERS = 64
-/** Characters of a member's type: a name of 128, and the arrays of every level. */
+/** Maximum characters of a member's type: a name of 128, and array brackets for every level. */
 const MAX_TYPE_LENGTH = 192
 const NAME = /^[A-Za-z_$][\w$]{0,127}$/
-/** Names that a JavaScript object inherits: another program would read another value than the one that is hashed. */
+/** Names that JavaScript objects inherit. Another program could read another value than the hashed one. */
 const INHERITED = new Set(['__proto__', 'constructor', 'prototype'])
 /**
- * Names that no struct may have: Solidity's elementary types and texts that look like one, everything that begins like a number or
- * bytes, and everything with a dollar sign. Other libraries reject these names or hash them in another way.
+ * Names that no struct may have: Solidity's elementary types, similar texts, everything that begins like a number type or bytes, and
+ * everything with a dollar sign. Other libraries reject these names or hash them differently.
  * Source: eth-sig-util findTypeDependencies, viem validateReference
  */
 const NO_STRUCT = /^(?:address|bool|string|byte|u?fixed(?:\d+x\d+)?|function|mapping)$|^(?:u?int|bytes)|\$/
@@ -32,7 +32,7 @@ const NO_STRUCT = /^(?:address|bool|string|byte|u?fixed(?:\d+x\d+)?|function|map
 export const DOMAIN_TYPE = 'EIP712Domain'
 
 /**
- * The members that a domain can have, in their order. Source: EIP-712, definition of domainSeparator
+ * The possible members of a domain, in order. Source: EIP-712, definition of domainSeparator
  */
 export const DOMAIN_MEMBERS: readonly (readonly [name: string, text: string])[] = [
   ['name', 'string'],
@@ -43,8 +43,8 @@ export const DOMAIN_MEMBERS: readonly (readonly [name: string, text: string])[] 
 ]
 
 /**
- * Reads `types` of typed data, all of which the primary type must need. Returns them in the order of `encodeType`. The domain's
- * type is read by `readDomain`.
+ * Reads `types` of typed data, and returns them in the order of `encodeType`. The primary type must need every one. `readDomain`
+ * reads the domain's type.
  * @param declared  members by name of the type, as declared: lists of `{ name, type }`
  * @throws MessageInvalid
  */
@@ -110,7 +110,7 @@ function typeOf(text: string): ValueType | null {
 const structOf = (type: ValueType): string | null =>
   type.is === 'array' ? structOf(type.element) : type.is === 'struct' ? type.name : null
 
-/** Asserts that no type contains itself and that values have a limited depth. Each type is visited once. */
+/** Asserts that no type contains itself, and that the depth of values is limited. Visits each type once. */
 function assertDepth(types: StructTypes, primaryType: string): void {
   const depths = new Map<string, number>()
   const open = new Set<string>()
@@ -135,7 +135,7 @@ function assertDepth(types: StructTypes, primaryType: string): void {
 
 const arraysOf = (type: ValueType): number => (type.is === 'array' ? 1 + arraysOf(type.element) : 0)
 
-/** Returns the types that a type needs, without itself, in the order of their names. */
+/** Returns the types that a type refers to, in the order of their names, without the type itself. */
 function referencedBy(types: StructTypes, name: string): string[] {
   const found = new Set<string>()
   const waiting = [name]
@@ -149,7 +149,7 @@ function referencedBy(types: StructTypes, name: string): string[] {
   return [...found].toSorted()
 }
 
-/** Returns a type and the types that it needs as text, which is what is hashed. Source: EIP-712, encodeType */
+/** Encodes a type and the types that it refers to as text. Source: EIP-712, encodeType */
 export function encodeType(types: StructTypes, name: string): string {
   return [name, ...referencedBy(types, name)]
     .map(

@@ -8,14 +8,14 @@ export type StructValue = ReadonlyMap<string, TypedValue>
 
 type Path = readonly (string | number)[]
 
-/** Returns the entries of a JSON object, without what it inherits. @throws MessageInvalid */
+/** Returns the own entries of a JSON object. @throws MessageInvalid */
 export function entriesOf(value: unknown, path: Path): Map<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw typedDataInvalid(path, 'expected an object')
   return new Map(Object.entries(value))
 }
 
-/** Reads a value of exactly these members. @throws MessageInvalid */
+/** Reads a value that has exactly these members. @throws MessageInvalid */
 export function readStruct(
   members: readonly StructMember[],
   value: unknown,
@@ -84,7 +84,7 @@ function readInteger({ isSigned, bits }: { isSigned: boolean; bits: number }, va
   return number
 }
 
-/** Returns a parsed value for JSON: integers in decimal digits, bytes as 0x-hex. */
+/** Converts a parsed value for JSON: integers to decimal digits, bytes to 0x-hex. */
 export function toJson(value: TypedValue): unknown {
   if (typeof value === 'bigint') return value.toString()
   if (Buffer.isBuffer(value)) return `0x${value.toString('hex')}`

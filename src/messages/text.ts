@@ -7,7 +7,7 @@ const MAX_MESSAGE_BYTES = 32_768
 export const personalDigest = (bytes: Buffer): Buffer =>
   keccak(Buffer.concat([Buffer.from(`\u0019Ethereum Signed Message:\n${bytes.length}`), bytes]))
 
-/** Asserts that a message has a size that is signed. @throws MessageInvalid */
+/** Asserts that a message is not too large to be signed. @throws MessageInvalid */
 export function assertSize(bytes: Buffer): Buffer {
   if (bytes.length > MAX_MESSAGE_BYTES)
     throw new MessageInvalid('invalid_message', '', `it is over ${MAX_MESSAGE_BYTES} bytes`)
@@ -25,12 +25,12 @@ export function printableOf(bytes: Buffer): string | null {
 
 export const isPrintable = (text: string): boolean => text.isWellFormed() && !/[^\P{Cc}\n\r\t]/u.test(text)
 
-/** Tells whether a text is 32 bytes in hexadecimal digits: a digest whose meaning nobody sees. */
+/** Returns whether a text is 32 bytes in hexadecimal digits: a digest, whose meaning nobody can see. */
 export const isDigestText = (text: string): boolean => /^\s*(?:0x)?[0-9a-f]{64}\s*$/i.test(text)
 
 /**
- * Returns a text in which characters that are invisible, or that change the order of others, are written as their code points: ⟨U+202E⟩.
- * A carriage return is one, unless a line feed follows.
+ * Replaces invisible characters, and characters that change the order of others, by their code points: ⟨U+202E⟩. A carriage return
+ * counts as invisible unless a line feed follows.
  */
 export const visible = (text: string): string =>
   text.replaceAll(/[\p{Cf}\p{Zl}\p{Zp}\u034F\u115F\u1160\u17B4\u17B5\u3164\uFFA0\u180B-\u180F]|\r(?!\n)/gu, codePointOf)

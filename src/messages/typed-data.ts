@@ -14,9 +14,9 @@ import {
 import { entriesOf, readStruct, toJson, type StructValue, type TypedValue } from './struct-values.ts'
 import { JsonInvalid, readUniqueJson } from '../unique-json.ts'
 
-/** Typed data, parsed: what is shown, judged, hashed and stored is read from here and nowhere else. */
+/** Parsed typed data, the only source for display, decision, hash and storage. */
 export type TypedData = {
-  /** without the domain's */
+  /** all types except the domain's */
   types: StructTypes
   primaryType: string
   /** EIP-712's `encodeType(primaryType)` */
@@ -25,7 +25,7 @@ export type TypedData = {
   message: StructValue
 }
 
-/** The domain; null for what it does not have. */
+/** The domain; absent members are null. */
 export type TypedDomain = {
   members: readonly StructMember[]
   values: StructValue
@@ -37,13 +37,13 @@ export type TypedDomain = {
 }
 
 const MAX_BYTES = 32_768
-/** White space and escapes make a text longer than its canonical form. */
+/** Maximum characters of a JSON text. White space and escapes make it longer than its canonical form. */
 const MAX_TEXT = 4 * MAX_BYTES
 const FIELDS = ['types', 'primaryType', 'domain', 'message']
 
 /**
- * Reads typed data as `eth_signTypedData_v4` has it, as an object or as its JSON text. It coerces and ignores nothing: a field that
- * is not hashed could be shown.
+ * Reads typed data in the format of `eth_signTypedData_v4`, as an object or as JSON text. It coerces and ignores nothing, because a
+ * field that is displayed but not hashed deceives the user.
  * @throws MessageInvalid  with the place
  * Source: EIP-712
  */
@@ -75,7 +75,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Reads the domain. Without a declaration of its type, the type follows from the fields, as in viem and ethers. */
+/** Reads the domain. If its type is not declared, it follows from the fields, as in viem and ethers. */
 function readDomain(declared: unknown, value: unknown): TypedDomain {
   const given = entriesOf(value, ['domain'])
   const all = readMembers(DOMAIN_MEMBERS.map(([name, type]) => ({ name, type })), []) // prettier-ignore
@@ -99,7 +99,7 @@ function readDomain(declared: unknown, value: unknown): TypedDomain {
   }
 }
 
-/** Asserts that a declared domain has members of EIP-712 only, in its order. */
+/** Asserts that a declared domain has only members of EIP-712, in that order. */
 function assertDomain(members: StructMember[], all: readonly StructMember[]): StructMember[] {
   const places = members.map(({ name, text }) => all.findIndex((one) => one.name === name && one.text === text))
   for (const [index, place] of places.entries())
@@ -108,7 +108,7 @@ function assertDomain(members: StructMember[], all: readonly StructMember[]): St
   return members
 }
 
-/** Returns typed data as JSON text, in one form. `readTypedData` of it gives the same. */
+/** Formats typed data as canonical JSON text. `readTypedData` reads the same typed data from it. */
 export function typedDataText({ types, primaryType, domain, message }: TypedData): string {
   const declared = [[DOMAIN_TYPE, domain.members] as const, ...types].map(([name, members]) => [
     name,
@@ -132,13 +132,13 @@ export function typedDataDigest({ types, primaryType, domain, message }: TypedDa
 export const domainSeparator = ({ members, values }: TypedDomain): Buffer =>
   hashStruct(hashed(new Map([[DOMAIN_TYPE, members]])), DOMAIN_TYPE, values)
 
-/** Types with their hashes, each computed once. */
+/** Caches the hash of each type. */
 type HashedTypes = ReadonlyMap<string, { hash: Buffer; members: readonly StructMember[] }>
 
 const hashed = (types: StructTypes): HashedTypes =>
   new Map([...types].map(([name, members]) => [name, { hash: keccak(Buffer.from(encodeType(types, name))), members }]))
 
-/** Source: EIP-712, definition of hashStruct */
+/** Computes the hash of a struct. Source: EIP-712, definition of hashStruct */
 function hashStruct(types: HashedTypes, name: string, value: StructValue): Buffer {
   const { hash, members } = types.get(name)!
   return keccak(Buffer.concat([hash, ...members.map((one) => encodeValue(types, one.type, value.get(one.name)!))]))

@@ -83,6 +83,7 @@ export const nothing: AccountSlices = {
   readNativeEntries: async () => ({ entries: [], nextCursor: null, coverage: { from: null, internalFrom: null } }),
   readSent: async () => ({ entries: [], nextCursor: null }),
   readKnown: async () => ({ native: null, tokens: [], dealtWith: null }),
+  simulate: async () => null,
   readMessages: async () => ({ entries: [], nextCursor: null }),
   readSignatures: async () => ({ entries: [], nextCursor: null }),
   sending: null,

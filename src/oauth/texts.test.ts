@@ -110,7 +110,7 @@ const request = {
   approval: { id: 'apr', intentId: 'sig', accountId: 'a', clientId: 'shop', chainId: 5, content: { calls: [] }, rule: '', askedFrom: '203.0.113.7', state: 'waiting', createdAt: at, expiresAt: at, decidedAt: null } as ApprovalQuestion, // prettier-ignore
   asker: { name: 'Shop', logoUri: null, hosts: ['sepolia'], origins: [] },
   names: { native: null, token: () => known.tokens[1]!, user: () => null, isDealtWith: () => false },
-  ...{ address, network: 'sepolia', mark: 'm', csrf: 'c', isFresh: false, canApprove: true },
+  ...{ address, network: 'sepolia', mark: 'm', csrf: 'c', isFresh: false, canApprove: true, simulated: null },
 }
 
 /** A page without what is signed and without addresses, which are in no language. */
@@ -150,6 +150,7 @@ const pages: Record<string, () => string> = {
   'chooser of our own pages': () => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: null }), // prettier-ignore
   'chooser of who signs in again': () => (['send', 'export', 'again', 'approve'] as const).map((one) => chooserBody(texts, { uid: 'u', csrf: 'c', client: null, providers: [], why: texts.chooser.why[one] })).join(''), // prettier-ignore
   ...Object.fromEntries(Object.entries(approvalRequests({ address, bob: address }, 0)).map(([name, content]) => [`request: ${name}`, () => ownWords(approvalBody(texts, { ...request, described: describe(content, { address: fromHex(address), chainId: 31_337, at: 0, domains: [] }) }))])), // prettier-ignore
+  ...Object.fromEntries([null, { isReverted: true, changes: [], omitted: 0 }, { isReverted: false, changes: [], omitted: 0 }, { isReverted: false, changes: [{ token: null, item: null, amount: 5n }], omitted: 2 }].map((simulated, index) => [`simulation ${index}`, () => ownWords(approvalBody(texts, { ...request, simulated, described: describe({ calls: [{ to: address, value: '1', data: '0x' }] }, { address: fromHex(address), chainId: 31_337, at: 0, domains: [] }) }))])), // prettier-ignore
   'request that cannot be read': () => unreadableBody(texts, request),
   'decided requests': () =>
     (['approved', 'used', 'denied', 'expired'] as const)

@@ -46,7 +46,7 @@ export function orRefuse<T>(field: Field, work: () => T): T {
   }
 }
 
-/** Returns the signer's refusal of a message with a pointer into the body; other errors as they are. */
+/** Adds a pointer into the body to the signer's refusal of a message. Other errors are returned unchanged. */
 export function withPointer(field: Field, error: unknown): unknown {
   if (!(error instanceof AppError) || (error.code !== 'invalid_message' && error.code !== 'invalid_typed_data'))
     return error
@@ -55,7 +55,7 @@ export function withPointer(field: Field, error: unknown): unknown {
   return new AppError(code, detail, { errors: [{ pointer, code: 'invalid', detail }], cause: error })
 }
 
-/** Returns the error for a message that is not signed, whatever the rules. */
+/** Creates the error for a message that no rule allows. */
 export function refusal(
   field: Field,
   { code, pointer, problem }: Pick<MessageInvalid, 'code' | 'pointer' | 'problem'>,

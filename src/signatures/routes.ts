@@ -20,7 +20,7 @@ import { rehearseSignature, signMessage } from './sign.ts'
 import { verifySignature } from './verify.ts'
 import * as wire from './wire.ts'
 
-/** Routes that sign, each also the scope of its idempotency keys. */
+/** Routes that sign. Each is the scope of its idempotency keys. */
 const MESSAGE_ROUTE = '/v1/signatures/message'
 const TYPED_DATA_ROUTE = '/v1/signatures/typed-data'
 
@@ -76,7 +76,7 @@ export function signatures(server: FastifyInstance, app: App): void {
   )
 }
 
-/** Returns whether a request costs no quota: it asked nobody, or its question waits already. */
+/** Returns whether a rejected request costs no quota: it asked the user nothing, or the question was already open. */
 const isFree = (error: unknown): boolean =>
   error instanceof AppError &&
   (error.code === 'rate_limited' || (error.code === 'approval_required' && !error.asksAnew))
@@ -93,7 +93,7 @@ async function respond(
   content: Content,
 ): Promise<wire.SignAnswer | wire.SignDryRunAnswer> {
   const { caller, body, headers, ip, routeOptions } = request
-  // A network that is not served here gets no signature either.
+  // Networks that are not served get no signatures.
   chainOf(app, caller)
   const key = readIdempotencyKey(headers)
   if (body.dryRun === true) return rehearseSignature(app, caller, content)

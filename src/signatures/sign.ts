@@ -20,9 +20,9 @@ import type { SignAnswer, SignDryRunAnswer } from './wire.ts'
 export type SigningOrder = Content & { idempotency: { route: string; key: string } | null; askedFrom: string | null }
 
 /**
- * Signs a message with the caller's account. A key stands for one message forever, by the signer's ledger: a repeat gets the
- * same bytes, also if this process died before it stored them. The row of a request is stored with its signature or with its
- * question, so a rejected request leaves none.
+ * Signs a message with the caller's account. The signer's ledger binds an idempotency key to one message forever: a repeat gets the
+ * same bytes, even if this process died before it stored them. The row of a request is stored together with its signature or its
+ * question, so a rejected request leaves no row.
  * @throws invalid_message, invalid_typed_data, insufficient_scope, idempotency_key_reused, approval_required,
  *     approval_denied, rate_limited, policy_denied and the signer's other refusals
  */
@@ -48,7 +48,7 @@ export async function signMessage(
     const { signature, class: name, rule, hash } = await app.signer.signMessage(request)
     const signed = { signature: fromHex(signature), hash: fromHex(hash), class: name, rule, signed_at: new Date(app.clock.wall()) } // prettier-ignore
     const { created_at, ...columns } = { ...toColumns(row), ...signed }
-    // The ledger decides which message the key stands for, whatever an unsigned row says.
+    // The ledger decides which message belongs to the key. An unsigned row does not.
     const stored = await app.db
       .insertInto('signatures')
       .values({ created_at, ...columns })
@@ -86,7 +86,7 @@ export async function rehearseSignature(app: App, caller: Caller, content: Conte
 const idOf = ({ accountId, clientId }: Caller, { idempotency }: SigningOrder): string =>
   idempotency === null ? newSignatureId() : signatureIdOf({ accountId, clientId, ...idempotency })
 
-/** Returns whether an idempotency key belongs to a signature that was answered, which it then does forever. */
+/** Returns whether an idempotency key belongs to a stored signature. A key never becomes free again. */
 export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   const found = await db
     .selectFrom('signatures')
@@ -97,7 +97,7 @@ export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   return found !== undefined
 }
 
-/** The one form of a message, and its hash: the same typed data as an object or as text is the same request. */
+/** The canonical form of a message, and its hash. The same typed data as an object or as text is the same request. */
 type MessageForm = { form: ReturnType<typeof messageText>; requestHash: Buffer }
 type KeyedOrder = SigningOrder & MessageForm & { id: string }
 
@@ -115,7 +115,7 @@ const findRow = async (db: Db, id: string): Promise<StoredSignature | null> =>
 const toColumns = (row: StoredSignature) => ({ ...row, summary: JSON.stringify(row.summary) })
 
 /**
- * Returns the row of a new request, not signed.
+ * Creates the row of a new request, without a signature.
  * @throws invalid_message, invalid_typed_data, insufficient_scope
  */
 function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
@@ -180,7 +180,7 @@ function contentOf({ kind, content }: MessageForm['form']): MessageContent {
   return kind === 'text' ? { text: content } : { hex: content as Hex }
 }
 
-/** Returns the error for a request that the signer refused, after asking the user if only their approval is missing. */
+/** Creates the error for a request that the signer refused. If only the approval is missing, it first asks the user. */
 async function explain(
   app: App,
   caller: Caller,
@@ -188,7 +188,7 @@ async function explain(
   error: unknown,
 ): Promise<unknown> {
   const { field, idempotency } = asked
-  // The ledger has another message for this key; the database has lost it.
+  // The ledger has another message for this key, and the database has lost it.
   if (error instanceof SignerRefused && error.code === 'intent_conflict') return keyReused()
   if (!(error instanceof AppError) || error.code !== 'approval_required') return withPointer(field, error)
   if (idempotency === null)

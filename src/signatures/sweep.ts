@@ -3,15 +3,15 @@ import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import type { Db } from '../store/db.ts'
 
-/** Days for which a request is stored that was never signed: as long as a question that nobody decided. */
+/** Days for which an unsigned request is stored: as long as an undecided question. */
 const KEPT_DAYS = 1
 const EVERY_MS = 3_600_000
 /** maximum number of rows that one statement deletes */
 const BATCH = 2_000
 
 /**
- * Deletes requests that were never signed. The signer's ledger proves what was signed: if it has signed one of them, a
- * repeat with the same key restores the row with the same signature.
+ * Deletes unsigned requests. If the signer's ledger has a signature for one of them, a repeat with the same key restores the row with
+ * that signature.
  */
 export function startUnsignedSweep({ db, clock, telemetry }: Pick<App, 'db' | 'clock' | 'telemetry'>): Rounds {
   return every(clock, EVERY_MS, () =>

@@ -4,9 +4,9 @@ import type { Hex } from '../ids.ts'
 let code: Hex | null = null
 
 /**
- * Returns the init code that checks a signature of a contract which is not deployed yet (contracts/SignatureValidator.sol).
- * Its arguments follow: signer, digest, signature. It deploys nothing: as the data of a call without a recipient, it
- * returns one byte, 1 if the signature is valid.
+ * Returns init code that checks a signature of a contract that is not deployed yet (contracts/SignatureValidator.sol). The caller
+ * appends the arguments: signer, digest, signature. Used as the data of a call without a recipient, it deploys nothing and returns
+ * one byte: 1 if the signature is valid.
  */
 export const validatorCode = (): Hex => (code ??= readCode())
 

@@ -17,7 +17,7 @@ import { validatorCode } from './validator.ts'
 import type { Verified } from './wire.ts'
 
 /**
- * Checks a signature of any account: by its key first, which needs no node, then by its contract.
+ * Verifies a signature of any account: first by its key, which needs no node, then by its contract.
  * @throws invalid_address, chain_unavailable, chain_timeout
  * Source: ERC-6492, verifier side
  */
@@ -42,14 +42,14 @@ async function methodOf(chain: Chain, claim: SignatureClaim): Promise<Verified['
   return (await isOfContract(chain, claim)) ? 'erc1271' : null
 }
 
-/** The last 32 bytes of a signature by a contract that is not deployed yet. Source: ERC-6492 */
+/** The last 32 bytes of a signature of a contract that is not deployed yet. Source: ERC-6492 */
 const DEPLOYS = Buffer.from('6492'.repeat(16), 'hex')
 
-/** Half of the order of secp256k1. A signature with the higher s is one that a third party can make of a valid one. Source: EIP-2 */
+/** Half of the order of secp256k1. Third parties can turn a valid signature into one with a higher s, so those are rejected. Source: EIP-2 */
 const MAX_S = 0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0n
 
 /**
- * Returns the address whose key made a signature, of 65 bytes or in the short form; null if it is malformed.
+ * Recovers the address from a signature of 65 bytes or in the compact form; null if it is malformed.
  * Source: EIP-2098
  */
 function signerOf({ digest, signature }: Pick<SignatureClaim, 'digest' | 'signature'>): Hex | null {
@@ -58,7 +58,7 @@ function signerOf({ digest, signature }: Pick<SignatureClaim, 'digest' | 'signat
   try {
     return toHex(keccak(openCurve().recover(parts.rs, parts.recovery, digest).subarray(1)).subarray(12))
   } catch {
-    // r and s are of no point.
+    // No point of the curve has this r and s.
     return null
   }
 }
@@ -74,7 +74,7 @@ function short(signature: Buffer) {
   return { rs, recovery: signature[32]! >> 7 }
 }
 
-/** `isValidSignature(bytes32,bytes)`: its selector, which is also what it returns for a valid signature. Source: ERC-1271 */
+/** Selector of `isValidSignature(bytes32,bytes)`. The function also returns it for a valid signature. Source: ERC-1271 */
 const IS_VALID = '0x1626ba7e'
 
 async function isOfContract(chain: Chain, { address, digest, signature }: SignatureClaim): Promise<boolean> {
@@ -90,13 +90,13 @@ async function isOfFuture({ rpc }: Chain, { address, digest, signature }: Signat
   return result === '0x01'
 }
 
-/** Encodes bytes as the last of `count` arguments, of which the others are one word each. */
+/** Encodes bytes as the last of `count` arguments. The others have one word each. */
 function bytesArgument(count: number, bytes: Buffer): string {
   const padded = Buffer.concat([bytes, Buffer.alloc(-bytes.length & 31)])
   return `${wordDigits(BigInt(32 * count))}${wordDigits(BigInt(bytes.length))}${padded.toString('hex')}`
 }
 
-/** Asks the chain. A call that fails in the contract, or returns too much, proves no signature: null. */
+/** Calls the contract. Returns null if the call reverts or returns too much, which proves no signature. */
 async function ask<T>(call: () => Promise<T>): Promise<T | null> {
   try {
     return await call()

@@ -113,7 +113,7 @@ const SignAnswer = Type.Object(
 )
 export type SignAnswer = Static<typeof SignAnswer>
 
-/** Facts for people. Texts are chosen by code and language, so they are not here. */
+/** Facts for display. The reader chooses texts by code and language, so there are none. */
 const SummarySchema = Type.Unsafe<Summary>(
   Type.Object(
     {
@@ -220,7 +220,7 @@ export const ListQuery = Type.Object(
   { additionalProperties: false },
 )
 
-/** A key of a signature is never free again, so its description differs from that of a write. */
+/** The description of the header differs from a write's: a key of a signature never becomes free again. */
 const KeyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({

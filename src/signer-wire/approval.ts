@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto'
 import type { Hex } from '../ids.ts'
 
-/** The `typ` of an approval token: a JWS (ES256) by a key that also signs access tokens. */
+/** The `typ` of an approval token: a JWS (ES256), signed with a key of access tokens. */
 export const APPROVAL_TOKEN_TYPE = 'chatelaine-approval+jwt'
 
 /**
  * The claims of an approval token, besides `iss`, `aud` (EXPORT_AUDIENCE), `sub` (the user id), `iat`, `exp` and `jti`.
- * It permits the signature of one intent with one content. As an intent has one record forever, that record spends it.
+ * It permits one signature: of one intent with one content. An intent has one record forever, and that record spends the token.
  */
 export type ApprovalClaims = {
   client_id: string
@@ -17,10 +17,10 @@ export type ApprovalClaims = {
   digest: string
 }
 
-/** What is approved: a message by its digest, or calls, whether a transaction or a sponsored operation makes them. */
+/** The approved content: the digest of a message, or calls. A transaction and a sponsored operation with equal calls have equal content. */
 export type ApprovedContent = { message: Hex } | { calls: readonly { to: Hex; value: string; data: Hex }[] }
 
-/** Hashes what is approved, and for which account of which network. Hexadecimal digits are lower case. */
+/** Hashes the approved content with the account and network. Hexadecimal digits are lower case. */
 export function approvalDigest(of: { chainId: number; from: Hex; content: ApprovedContent }): string {
   const { chainId, from, content } = of
   const parts =

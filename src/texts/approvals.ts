@@ -54,6 +54,14 @@ type ApprovalsTexts = {
   until: string
   forever: string
   neverUsed: string
+  /** heading of what calls would change, by a simulation */
+  expected: string
+  expectedNothing: string
+  /** further changes that are not listed */
+  expectedMore: (count: number) => string
+  expectedHint: string
+  wouldFail: string
+  notSimulated: string
   unknownApplication: string
   callOf: (selector: string) => string
   /** heading of the text that is signed */
@@ -156,6 +164,12 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     until: 'Until',
     forever: 'No end date',
     neverUsed: 'an address that you have never used',
+    expected: 'Expected change of your account',
+    expectedNothing: 'No tokens and no currency move.',
+    expectedMore: (count) => `and ${count} more`,
+    expectedHint: 'Simulated on the newest block. The real result can differ.',
+    wouldFail: 'A simulation on the newest block fails: this transaction would probably do nothing.',
+    notSimulated: 'The result could not be simulated. This page does not show incoming assets.',
     unknownApplication: 'An unknown application',
     callOf: (selector) => `Function ${selector}, which this service does not know`,
     textIs: 'The text',
@@ -257,6 +271,13 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     until: 'Bis',
     forever: 'Ohne Enddatum',
     neverUsed: 'eine Adresse, mit der Sie noch nie zu tun hatten',
+    expected: 'Erwartete Änderung Ihres Kontos',
+    expectedNothing: 'Es werden keine Token und keine Währung bewegt.',
+    expectedMore: (count) => `und ${count} weitere`,
+    expectedHint: 'Simuliert auf dem neuesten Block. Das tatsächliche Ergebnis kann abweichen.',
+    wouldFail:
+      'Eine Simulation auf dem neuesten Block schlägt fehl: Diese Transaktion würde wahrscheinlich nichts bewirken.',
+    notSimulated: 'Das Ergebnis konnte nicht simuliert werden. Diese Seite zeigt keine eingehenden Beträge.',
     unknownApplication: 'Eine unbekannte Anwendung',
     callOf: (selector) => `Funktion ${selector}, die dieser Dienst nicht kennt`,
     textIs: 'Der Text',
@@ -367,6 +388,12 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     until: 'Jusqu’au',
     forever: 'Sans date de fin',
     neverUsed: 'une adresse que vous n’avez jamais utilisée',
+    expected: 'Changement attendu sur votre compte',
+    expectedNothing: 'Aucun jeton et aucune monnaie ne sont déplacés.',
+    expectedMore: (count) => `et ${count} de plus`,
+    expectedHint: 'Simulé sur le dernier bloc. Le résultat réel peut être différent.',
+    wouldFail: 'Une simulation sur le dernier bloc échoue : cette transaction n’aurait probablement aucun effet.',
+    notSimulated: 'Le résultat n’a pas pu être simulé. Cette page ne montre pas ce que vous recevez.',
     unknownApplication: 'Une application inconnue',
     callOf: (selector) => `Fonction ${selector}, que ce service ne connaît pas`,
     textIs: 'Le texte',
@@ -469,6 +496,12 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     until: 'Hasta',
     forever: 'Sin fecha de fin',
     neverUsed: 'una dirección que nunca has usado',
+    expected: 'Cambio previsto en tu cuenta',
+    expectedNothing: 'No se mueve ningún token ni moneda.',
+    expectedMore: (count) => `y ${count} más`,
+    expectedHint: 'Simulado sobre el último bloque. El resultado real puede ser distinto.',
+    wouldFail: 'Una simulación sobre el último bloque falla: es probable que esta transacción no tenga ningún efecto.',
+    notSimulated: 'No se pudo simular el resultado. Esta página no muestra lo que recibes.',
     unknownApplication: 'Una aplicación desconocida',
     callOf: (selector) => `Función ${selector}, que este servicio no conoce`,
     textIs: 'El texto',
@@ -577,6 +610,12 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     until: '期限',
     forever: '期限なし',
     neverUsed: 'これまで使ったことのないアドレス',
+    expected: 'アカウントに予想される変化',
+    expectedNothing: 'トークンも通貨も移動しません。',
+    expectedMore: (count) => `ほか ${count} 件`,
+    expectedHint: '最新のブロックでのシミュレーションです。実際の結果は異なることがあります。',
+    wouldFail: '最新のブロックでのシミュレーションは失敗しました。このトランザクションはおそらく何も実行しません。',
+    notSimulated: '結果をシミュレーションできませんでした。受け取るものはこのページに表示されません。',
     unknownApplication: '不明なアプリケーション',
     callOf: (selector) => `このサービスが知らない機能 ${selector}`,
     textIs: '文章',

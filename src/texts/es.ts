@@ -408,6 +408,6 @@ export const es: Texts = {
     unlinked:
       'Quitada. Iniciar sesión de esa forma lleva desde ahora a otra cuenta, y las sesiones de navegadores y aplicaciones iniciadas así se cierran en menos de un minuto.',
     kept: 'No se pudo quitar: es la primera, o ya no estaba.',
-    signed_out: 'Sesión cerrada allí.',
+    signed_out: 'Se ha cerrado la sesión de ese navegador.',
   },
 }

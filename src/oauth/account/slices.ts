@@ -30,6 +30,8 @@ export type AccountSlices = {
   ): Promise<Listed<SentTransaction>>
   /** names and facts of the addresses in an approval; at most MAX_NAMED of each */
   readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
+  /** what calls of the account would change, simulated by the network's node; null: it cannot be simulated */
+  simulate(owner: AccountOwner, chainId: number, calls: readonly CallToSimulate[]): Promise<Simulated | null>
   /** messages that the user signed, for all applications */
   readMessages(owner: AccountOwner, chainId: number, page: PageAsked): Promise<Listed<OwnMessage>>
   /** from the signer's log, on every network */
@@ -58,6 +60,15 @@ export type KnownToken = {
   isSpam: boolean
   isCollection: boolean
 }
+
+/** A call of the account; `value` in wei, decimal. */
+export type CallToSimulate = { to: Hex; value: string; data: Hex }
+
+/** `changes`: at most MAX_NAMED, none if a call reverts. `omitted`: further changes. */
+export type Simulated = { isReverted: boolean; changes: AssetChange[]; omitted: number }
+
+/** What an account gains (above zero) or loses of an asset, in base units. `token`: null for native currency. */
+export type AssetChange = { token: Hex | null; item: bigint | null; amount: bigint }
 
 export type AccountOwner = { accountId: string; userId: UserId; address: Hex }
 export type Direction = 'in' | 'out' | 'all'

@@ -8,9 +8,9 @@ import { EXPORT_AUDIENCE } from '../../signer-wire/wire.ts'
 import type { PrivateKeys } from '../keys.ts'
 
 /**
- * Issues the token by which the signer recognizes the user's approval of one request. Only the signer accepts it: it is
- * no access token. Issue one only after the form and a recent sign-in were checked.
- * @param digest  of the content that the user was shown
+ * Issues an approval token: the proof for the signer that the user approved one request. It is no access token, and only the signer
+ * accepts it. The caller must have checked the form and a recent sign-in.
+ * @param digest  digest of the displayed content
  */
 export async function approvalToken(
   app: Pick<App, 'authOrigin' | 'clock'>,

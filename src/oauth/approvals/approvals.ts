@@ -1,7 +1,7 @@
 /**
  * oauth/approvals: the pages on which users approve or deny requests.
- * Owns: what the pages say of a request, computed from its parsed content, and the approval token.
- * Does not own: the table and its states (`approvals/`), what messages do (`messages/`), sign-in and forms
+ * Owns: the description of a request, computed from its parsed content, and the approval token.
+ * Does not own: the table and its states (`approvals/`), the effect of messages (`messages/`), sign-in and forms
  *   (`oauth/account/access.ts`).
  * Start with `describe.ts`, then `body.ts`.
  */
@@ -22,7 +22,7 @@ import type { ProvenUser } from '../../users/find.ts'
 import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
 import { shortBody } from '../account/body.ts'
-import type { AccountSlices } from '../account/slices.ts'
+import type { AccountSlices, Simulated } from '../account/slices.ts'
 import { findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
@@ -44,7 +44,7 @@ import { sentenceOf } from './sentence.ts'
 
 type ApprovalPageContext = { door: AccountDoor; slices: AccountSlices; keys: PrivateKeys }
 
-/** Registers the pages on which users approve or deny what applications ask for. They work without JavaScript. */
+/** Registers the pages on which users approve or deny requests. They work without JavaScript. */
 export function approvalPages(server: FastifyInstance, app: App, { door, slices, keys }: ApprovalPageContext): void {
   server.get(SCRIPT.route, hidden, (_request, reply) =>
     reply
@@ -54,7 +54,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
       .send(SCRIPT.content),
   )
 
-  /** GET /account/approvals: what waits for the user, and the last that was decided. */
+  /** GET /account/approvals: the inbox, with open requests and the last decided ones. */
   server.get('/account/approvals', hidden, async (request, reply) => {
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'approvals' }))
@@ -71,7 +71,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     })
   })
 
-  /** GET /account/approvals/:id: the request, if it is for this user; or what became of it. */
+  /** GET /account/approvals/:id: an open request of this user, or its outcome. */
   server.get<{ Params: { id: string } }>('/account/approvals/:id', hidden, async (request, reply) => {
     const { id } = request.params
     const visitor = await door.arrive(request, reply)
@@ -84,12 +84,20 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     const { described, asker, isApprovable } = await readAsked(words, approval, visitor.user)
     const csrf = door.csrfOf(visitor)
     const notice = await door.noticeFor(visitor, words)
-    const names = await readNames(app, slices, visitor.user, approval.chainId, described === null ? [] : [described])
+    const simulated = await simulate(approval, described, visitor.user)
+    const names = await readNames(
+      app,
+      slices,
+      visitor.user,
+      approval.chainId,
+      described === null ? [] : [described],
+      simulated,
+    )
     const readable = orUnreadable(approval, () =>
       described === null
         ? null
         : approvalBody(words, {
-            ...{ approval, asker, described, names, csrf, address: checksumAddress(visitor.user.address) },
+            ...{ approval, asker, described, simulated, names, csrf, address: checksumAddress(visitor.user.address) },
             network: chainName(app, words, approval.chainId),
             mark: shownMark(approval, described),
             isFresh: door.isFresh(visitor),
@@ -105,7 +113,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     })
   })
 
-  /** POST /account/approvals/:id/approve: `shown`, the mark of what the page showed. Needs a recent sign-in. */
+  /** POST /account/approvals/:id/approve: `shown` is the mark of the displayed request. Needs a recent sign-in. */
   door.actFresh(
     '/account/approvals/:id/approve',
     async ({ visitor, form, request, reply }) => {
@@ -129,7 +137,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     (request) => `approve.${idOf(request)}`,
   )
 
-  /** POST /account/approvals/:id/deny: needs no recent sign-in, because it only forbids. */
+  /** POST /account/approvals/:id/deny: needs no recent sign-in, because a denial only forbids. */
   door.act('/account/approvals/:id/deny', async ({ visitor, request, reply }) => {
     const approval = await ownApproval(request, reply, visitor, idOf(request))
     if (approval === null) return reply
@@ -144,7 +152,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
   const here = (id: string): URL => new URL(`/account/approvals/${id}`, app.authOrigin)
   const idOf = (request: FastifyRequest): string => (request.params as { id: string }).id
 
-  /** Returns a request to this user; otherwise sends the page that says why there is none, and returns null. */
+  /** Returns a request of this user. Otherwise it sends a page with the reason, and returns null. */
   async function ownApproval(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -166,7 +174,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return null
   }
 
-  /** Reads who asks and for what; `described`: null if nobody can approve it for this account and network. */
+  /** Reads the application and the content of a request; `described`: null if the content is not valid for this account and network. */
   async function readAsked(
     words: Texts,
     approval: ApprovalQuestion,
@@ -182,21 +190,34 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return { asker, described, isApprovable: isServed && described?.isApprovable === true }
   }
 
+  /** Simulates the calls of a request; null if it has none, or the simulation fails. */
+  async function simulate(
+    { chainId, content }: ApprovalQuestion,
+    described: Described | null,
+    user: ProvenUser,
+  ): Promise<Simulated | null> {
+    if (described === null || !('calls' in content)) return null
+    return slices.simulate(user, chainId, content.calls).catch((error: unknown) => {
+      app.telemetry.log.warn('account_unreadable', { chainId }, error)
+      return null
+    })
+  }
+
   /**
-   * Returns null for a request whose content cannot be shown. Whatever a row contains, its page and the inbox respond, and the user
-   * can deny it. A fault that is not the message's own is ours, or a row that this service did not write.
+   * Runs work on a request; null if its content cannot be shown. So the page and the inbox respond whatever a row contains, and the
+   * user can deny it. An error other than MessageInvalid is a bug, or the row was not written by this service.
    */
   function orUnreadable<T>({ id }: ApprovalQuestion, work: () => T): T | null {
     try {
       return work()
     } catch (error) {
-      // The error can quote the content, which is the user's.
+      // The error can quote the content, which is private to the user.
       if (!(error instanceof MessageInvalid)) app.telemetry.log.warn('approval_unreadable', { id })
       return null
     }
   }
 
-  /** Describes each request for the inbox, with one look-up of names for each network. */
+  /** Describes requests for the inbox, with one look-up of names per network. */
   async function listedOf(
     words: Texts,
     user: ProvenUser,
@@ -236,7 +257,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return sendPage(reply, status, { words, title, hasScript: app.authOrigin, script: SCRIPT, body })
   }
 
-  /** Shows what became of a request that another form has decided, or that has expired. */
+  /** Shows the outcome of a request that was decided elsewhere, or has expired. */
   async function showDecidedNow(reply: FastifyReply, words: Texts, approval: ApprovalQuestion): Promise<FastifyReply> {
     return showDecided(reply, words, (await readApproval(app, approval.id)) ?? approval, 409)
   }
@@ -255,13 +276,13 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
 /** Maximum number of requests in each part of the inbox. */
 const MAX_LISTED = 30
 
-/** Returns what the inbox lists of questions, newest first: those that wait, and the last of the others. */
+/** Returns the questions that the inbox lists, newest first: open ones, and the last of the others. */
 export function shownOf(approvals: readonly ApprovalQuestion[]): ApprovalQuestion[] {
   const [waiting, others] = [true, false].map((one) => approvals.filter(({ state }) => (state === 'waiting') === one))
   return [...fairlyCut(waiting!), ...others!.slice(0, MAX_LISTED)]
 }
 
-/** Cuts a list so that each application has the same number of entries in it, as far as it has them. */
+/** Shortens a list fairly: each application gets the same number of entries, if it has as many. */
 function fairlyCut(waiting: readonly ApprovalQuestion[]): ApprovalQuestion[] {
   const seen = new Map<string, number>()
   const turns = waiting.map((approval) => {

@@ -1,5 +1,5 @@
-// Approving waits for a moment after the page appears or comes back into view, and after each press in that moment: a click
-// that was meant for another window approves nothing, and neither does the next. Without this script the button works at once.
+// Disables the button for a moment after the page appears or gets the focus. Each click or key press in that time starts the time again.
+// So clicks that were meant for another window approve nothing. Without this script the button works at once.
 const approve = document.querySelector('button[data-waits]')
 if (approve !== null) {
   let timer
@@ -10,7 +10,7 @@ if (approve !== null) {
   }
   const enable = (isEnabled) => {
     approve.disabled = !isEnabled
-    // Some browsers report no presses on a disabled button, so they fall through to the page.
+    // Some browsers report no clicks on a disabled button. With this style they reach the page.
     approve.style.pointerEvents = isEnabled ? '' : 'none'
   }
   const pressed = () => approve.disabled && wait()
@@ -22,7 +22,7 @@ if (approve !== null) {
   document.addEventListener('keydown', pressed, true)
 }
 
-// In a window that the application opened: says that the user has decided, to its own origins only, and closes.
+// If the application opened this window: reports the decision to the application's origins only, and closes.
 const decided = document.querySelector('[data-approval]')
 if (decided !== null && window.opener !== null) {
   const { approval: id, state, origins } = decided.dataset

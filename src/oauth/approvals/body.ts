@@ -4,6 +4,7 @@ import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
 import { form } from '../account/body.ts'
+import type { Simulated } from '../account/slices.ts'
 import { picture } from '../pages.ts'
 import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
@@ -13,17 +14,19 @@ import { endOf, moveText, sentenceOf, tokenText } from './sentence.ts'
 /** Milliseconds for which the button to approve waits after the page appears. */
 const WAITS_MS = 700
 
-/** The application that asks; `hosts`: of its registered addresses. */
+/** The requesting application; `hosts`: hosts of its registered URIs. */
 export type Asker = { name: string; logoUri: string | null; hosts: string[]; origins: string[] }
 
 type Shown = {
   approval: ApprovalQuestion
   asker: Asker
   described: Described
+  /** result of the simulation of calls; null if there is none */
+  simulated: Simulated | null
   names: Names
   address: string
   network: string
-  /** what the form sends, so that only what was shown is approved */
+  /** value of the form field `shown`: only the displayed request is approved */
   mark: string
   csrf: string
   /** the user signed in recently */
@@ -33,10 +36,10 @@ type Shown = {
 
 /** Renders a request that waits: its effect, the application, the amounts and the warnings. Returns escaped HTML. */
 export function approvalBody(words: Texts, shown: Shown): string {
-  const { described, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
+  const { described, simulated, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
-  // Of data whose effect is not known, the data is all that there is to read.
+  // If the effect is unknown, the raw data is the only information.
   const isOpen = described.moves.length + described.count === 0 && described.text === null
   const approve = html`<button class="button" data-waits="${String(WAITS_MS)}">${texts.approve}</button>`
   return html`
@@ -56,8 +59,10 @@ export function approvalBody(words: Texts, shown: Shown): string {
         !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
         !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
         !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
+        !${described.count === 0 || simulated === null || simulated.isReverted ? '' : fact(texts.expected, changesHtml(words, names, simulated))}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
+      !${described.count === 0 ? '' : noteOfSimulation(texts, simulated)}
       !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
       !${described.moves.some(({ token }) => token !== null && names.token(token)?.isSpam === true) ? html`<p class="danger">${words.account.spamHint}</p>` : ''}
       <details !${isOpen ? 'open' : ''}>
@@ -95,7 +100,7 @@ const fact = (name: string, value: string): string =>
   html`<dt>${name}</dt>
     <dd>!${value}</dd>`
 
-/** Renders text that may be long, in a box that scrolls and that the keyboard reaches. */
+/** Renders long text in a scrolling box that the keyboard can reach. */
 const scrolling = (label: string, text: string): string =>
   html`<pre tabindex="0" role="group" aria-label="${label}">${text}</pre>`
 
@@ -114,7 +119,7 @@ function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { n
   `
 }
 
-/** Renders what moves, and to whom. The same recipient of several is named once. */
+/** Renders the moves and their recipients. A recipient of several consecutive moves is named once. */
 function movesHtml(words: Texts, names: Names, { moves }: Described): string {
   const texts = words.approvals
   return moves
@@ -138,7 +143,32 @@ function untilHtml(words: Texts, move: Move): string {
   return fact(words.approvals.until, end === null ? html`${words.approvals.forever}` : timeHtml(words, end))
 }
 
-/** Renders the contract of a token, and that its name looks like spam. */
+/** Renders the simulated gains and losses of the account, one line per asset. */
+function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated): string {
+  const texts = words.approvals
+  const lines = changes.map(({ token, item, amount }) => {
+    const size = String(amount < 0n ? -amount : amount)
+    const move = {
+      kind: 'pays' as const,
+      token,
+      amount: size,
+      item: item === null ? null : String(item),
+      to: '',
+      until: null,
+    }
+    return html`<b>${amount < 0n ? '−' : '+'} ${moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`
+  })
+  if (lines.length === 0) return html`${texts.expectedNothing}`
+  return [...lines, ...(omitted === 0 ? [] : [html`${texts.expectedMore(omitted)}`])].join('<br />')
+}
+
+function noteOfSimulation(texts: Texts['approvals'], simulated: Simulated | null): string {
+  if (simulated === null) return html`<p class="muted">${texts.notSimulated}</p>`
+  if (simulated.isReverted) return html`<p class="danger">${texts.wouldFail}</p>`
+  return html`<p class="muted"><small>${texts.expectedHint}</small></p>`
+}
+
+/** Renders the contract of a token, with a badge if its name looks like spam. */
 function tokenNote(words: Texts, names: Names, { token }: Move): string {
   if (token === null) return ''
   const spam =
@@ -148,7 +178,7 @@ function tokenNote(words: Texts, names: Names, { token }: Move): string {
   return html`!${spam}<br /><small class="muted mono">${token}</small>`
 }
 
-/** Renders who receives or may take something: a user's name if there is one, and always the whole address. */
+/** Renders a recipient or spender: the user's name if there is one, and always the whole address. */
 function addressHtml(words: Texts, names: Names, address: string): string {
   const user = names.user(address)
   const isNew = names.isDealtWith(address) === false
@@ -158,7 +188,7 @@ function addressHtml(words: Texts, names: Names, address: string): string {
 
 type Decided = { approval: ApprovalQuestion; state: Exclude<ApprovalState, 'waiting'>; asker: Asker }
 
-/** Renders a request that was decided or has expired. The script tells it to the window that opened this one. */
+/** Renders a request that was decided or has expired. The script reports the state to the opener window. */
 export function decidedBody(words: Texts, { approval, state, asker }: Decided): string {
   const { title, hint } = outcomeOf(words, state, asker)
   return html`<div
@@ -190,10 +220,10 @@ export function outcomeOf(
   }
 }
 
-/** A line of the inbox; `sentence`: null for content that cannot be read. */
+/** A line of the inbox; `sentence`: null if the content cannot be read. */
 export type ListedRequest = { approval: ApprovalQuestion; asker: Asker; sentence: Rich | null; network: string }
 
-/** Renders the inbox: what waits, and what was decided. @param now  milliseconds since 1970 */
+/** Renders the inbox: open requests, then decided ones. @param now  milliseconds since 1970 */
 export function inboxBody(words: Texts, listed: ListedRequest[], now: number): string {
   const texts = words.approvals
   const waiting = listed.filter(({ approval }) => approval.state === 'waiting')

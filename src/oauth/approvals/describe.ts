@@ -12,27 +12,27 @@ import { readCall, type Move } from './read-call.ts'
 
 type Warning = Summary['warnings'][number] | 'call'
 
-/** What a request does, from its parsed content alone. */
+/** The description of a request, computed from its parsed content alone. */
 export type Described = {
-  /** of the content, for the approval token */
+  /** digest of the content, for the approval token */
   digest: string
-  /** `call`: of a function that is not known; `several`: calls that are made together */
+  /** `call`: a call of an unknown function; `several`: calls that are executed together */
   sentence: Summary['sentence'] | 'call' | 'several'
   moves: Move[]
-  /** calls of functions that are not known */
+  /** calls of unknown functions */
   calls: { to: string; selector: Hex }[]
-  /** contract at which typed data counts that moves nothing; checksummed */
+  /** verifying contract of typed data without moves, with its checksum */
   contract: string | null
   /** number of calls; 0 for a message */
   count: number
   /** host of a login */
   domain: string | null
   warnings: Warning[]
-  /** the text that is signed, with invisible characters written out; null if it is none that people read */
+  /** the signed text, with invisible characters as code points; null if the content is not readable text */
   text: string | null
-  /** everything that is signed, for people who look */
+  /** the complete signed content */
   raw: string
-  /** false: the signer signs it for nobody */
+  /** false if the signer rejects it even with an approval */
   isApprovable: boolean
 }
 
@@ -42,8 +42,8 @@ export function describe(content: ApprovalContent, facts: MessageFacts): Describ
 }
 
 /**
- * Returns a value that is equal only if the same request is approved as was shown. The form has it, so that a row that
- * changed in between is not approved.
+ * Computes the mark of a displayed request. The form contains it: if the row changes before the user approves, the marks differ and
+ * nothing is approved.
  */
 export const shownMark = ({ id, intentId, clientId }: ApprovalQuestion, { digest }: Described): string =>
   createHash('sha256')
@@ -67,7 +67,7 @@ function describeMessage(stored: { kind: Message['kind']; content: string }, fac
   }
 }
 
-/** Writes typed data with what it says first, and the types that give it its form last. */
+/** Formats typed data: message and domain first, types last. */
 function typedText(content: string): string {
   const { types, ...said } = JSON.parse(content) as Record<string, unknown>
   return JSON.stringify({ ...said, types }, null, 2)

@@ -4,16 +4,22 @@ import { fromHex } from '../../hex.ts'
 import type { Hex } from '../../ids.ts'
 import type { ProvenUser } from '../../users/find.ts'
 import { namesOf } from '../../users/names.ts'
-import { MAX_NAMED, type AccountSlices, type KnownAddresses, type KnownToken } from '../account/slices.ts'
+import {
+  MAX_NAMED,
+  type AccountSlices,
+  type KnownAddresses,
+  type KnownToken,
+  type Simulated,
+} from '../account/slices.ts'
 import type { Described } from './describe.ts'
 
-/** What a page calls the tokens and addresses of requests. Addresses in any case. */
+/** Names of tokens and addresses for a page. Addresses can have any letter case. */
 export type Names = {
   native: KnownAddresses['native']
   token(address: string): KnownToken | null
   /** name of a user of this installation, as the user chose it; null for any other address */
   user(address: string): string | null
-  /** whether the user has dealt with the address; null: unknown */
+  /** whether the user has used the address before; null if unknown */
   isDealtWith(address: string): boolean | null
 }
 
@@ -29,11 +35,12 @@ export async function readNames(
   user: ProvenUser,
   chainId: number,
   described: readonly Described[],
+  simulated: Simulated | null = null,
 ): Promise<Names> {
   const moves = described.flatMap((one) => one.moves)
   const lower = (addresses: (string | null)[]): Hex[] =>
     [...new Set(addresses.filter((one) => one !== null).map((one) => one.toLowerCase() as Hex))].slice(0, MAX_NAMED)
-  const tokens = lower(moves.map(({ token }) => token))
+  const tokens = lower([...moves, ...(simulated?.changes ?? [])].map(({ token }) => token))
   const others = lower([
     ...moves.map(({ to }) => to),
     ...described.flatMap(({ calls, contract }) => [contract, ...calls.map(({ to }) => to)]),
@@ -48,7 +55,7 @@ export async function readNames(
   return namesFrom(known, users, others)
 }
 
-/** Returns names for a page. What users and tokens call themselves is shortened to a word that fits into quotation marks. */
+/** Prepares names for a page. Names that users and tokens chose are shortened to one word without quotation marks. */
 export function namesFrom(known: KnownAddresses, users: ReadonlyMap<Hex, string>, others: readonly Hex[]): Names {
   const byAddress = new Map(
     known.tokens.map((one) => [one.token, one.isListed ? one : { ...one, symbol: ownWord(one.symbol) }]),
@@ -58,15 +65,15 @@ export function namesFrom(known: KnownAddresses, users: ReadonlyMap<Hex, string>
   return {
     native: known.native,
     token: (address) => byAddress.get(keyOf(address)) ?? null,
-    // A name of which nothing is left is none.
+    // A name without visible characters counts as no name.
     user: (address) => ownWord(users.get(keyOf(address)) ?? '') || null,
     isDealtWith: (address) => (others.includes(keyOf(address)) ? (dealtWith?.has(keyOf(address)) ?? null) : null),
   }
 }
 
-/** Maximum characters of a word that a user or a token chose for itself. */
+/** Maximum characters of a chosen name. */
 const MAX_WORD = 20
-/** Quotation marks, brackets, and what looks like them: with one, a word could end its quotation and continue as our text. */
+/** Quotation marks, brackets and similar characters. With one, a name could end its quotation and continue as text of the page. */
 const MARKS = /["'`´\p{Pi}\p{Pf}\p{Ps}\p{Pe}\u02B9-\u02BD\u02DD\u02EE\u05F3\u05F4\u2032-\u2037\uFF02\uFF07]/gu
 
 function ownWord(text: string): string {

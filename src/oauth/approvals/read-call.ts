@@ -7,9 +7,9 @@ import { moveOf, type Summary } from '../../messages/classify.ts'
 import type { EquivalentCall } from '../../messages/equivalent-call.ts'
 import { allows, allowsAll, allowsByPermit2, pays, paysNative, type Grant } from '../../messages/grants.ts'
 
-/** One thing that leaves the account, or may be taken from it. Addresses with their checksums. */
+/** One asset that leaves the account, or may be taken from it. Addresses have checksums. */
 export type Move = Summary['moves'][number]
-/** Returns null if the call takes from another account. `own`: lower-case. */
+/** Reads a call; null if it takes from another account. `own`: the account, lower-case. */
 type CallReader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
 
 const address = (value: Value | undefined): Buffer => fromHex(value as Hex)
@@ -19,7 +19,7 @@ const paysItem: CallReader = ([from, to, item, amount], { contract, own }) =>
   from === own ? { ...pays(contract, address(to), typeof amount === 'bigint' ? amount : 1n), item: number(item) } : null
 const allowsAmount: CallReader = ([to, amount], { contract }) => allows(contract, address(to), number(amount))
 
-/** Functions whose effect a page can say, at any address. What the signer counts is in `signer/policy/calldata.ts`. */
+/** Functions that a page can describe, at any address. The signer's table is `signer/policy/calldata.ts`. */
 const READERS: Record<string, CallReader> = {
   'transfer(address,uint256)': ([to, amount], { contract }) => pays(contract, address(to), number(amount)),
   'transferFrom(address,address,uint256)': ([from, to, amount], { contract, own }) =>
@@ -43,9 +43,9 @@ const FUNCTIONS = new Map(
 )
 
 /**
- * Reads what a call pays or allows.
+ * Reads the payments and allowances of a call.
  * @param own  the account that makes the call
- * @returns `selector`: of a function that is not known, or whose arguments cannot be read; null if the moves are all of it
+ * @returns `selector`: of an unknown function or one with unreadable arguments; null if the moves are the whole effect
  */
 export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { moves: Move[]; selector: Hex | null } {
   const paid = value > 0n || data.length === 0 ? [paysNative(to, value)] : []

@@ -7,7 +7,7 @@ import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
 import type { Move } from './read-call.ts'
 
-/** Returns what a request does, in one sentence. */
+/** Describes the effect of a request in one sentence. */
 export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
   const { sentences } = words.approvals
   const { sentence, moves, domain, calls, count } = described
@@ -48,25 +48,25 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
   }
 }
 
-/** Returns when the last of several permissions ends; null if one of them has no end, or ends later than any date. */
+/** Returns the latest end of several permissions; null if one has no end, or ends later than a Date can represent. */
 export function endOf(moves: readonly Move[]): Date | null {
   const end = new Date(Math.max(...moves.map(({ until }) => (until ?? Number.NaN) * 1_000)))
   return Number.isNaN(end.getTime()) ? null : end
 }
 
-/** Returns several amounts as the language lists them. */
+/** Joins several amounts to a list in the page's language. */
 function listText(words: Texts, names: Names, moves: readonly Move[]): string {
   const texts = moves.map((move) => moveText(words, names, move))
   return new Intl.ListFormat(words.locale, { type: 'conjunction' }).format(texts)
 }
 
-/** Returns what moves, in words: an amount and its token. */
+/** Formats a move: an amount and its token. */
 export function moveText(words: Texts, names: Names, move: Move): string {
   const texts = words.approvals
   const token = tokenText(words, names, move.token)
   const known = move.token === null ? null : names.token(move.token)
   if (move.amount === 'all') return texts.all(token)
-  // A collection's amount is an id, also where the same function allows an amount of other tokens.
+  // For a collection, the amount of `approve` and `transferFrom` is an id.
   const item = move.item ?? (known?.isCollection === true && move.amount !== '0' ? move.amount : null)
   if (item !== null && item !== 'unlimited') {
     const piece = texts.piece(token, item)
@@ -80,7 +80,7 @@ export function moveText(words: Texts, names: Names, move: Move): string {
   return known.symbol === '' ? texts.smallest(move.amount, token) : texts.claimed(amount, known.symbol)
 }
 
-/** Returns what a token is called: as the operator calls it, otherwise as it calls itself. */
+/** Returns the operator's symbol of a token, otherwise the token's own. */
 export function tokenText(words: Texts, names: Names, token: string | null): string {
   const texts = words.approvals
   if (token === null) return names.native?.symbol ?? texts.coin
@@ -89,7 +89,7 @@ export function tokenText(words: Texts, names: Names, token: string | null): str
   return known.isListed ? known.symbol : texts.claims(known.symbol)
 }
 
-/** Returns a short address, after the name that its user has chosen: a name alone could read as our words. */
+/** Returns the user's name and a short address. A name alone could read as text of the page. */
 function whoText(words: Texts, names: Names, address: string): string {
   const name = names.user(address)
   return name === null ? ends(address) : words.approvals.named(name, ends(address))

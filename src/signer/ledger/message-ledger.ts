@@ -4,7 +4,7 @@ import type { Message } from '../../messages/message.ts'
 import type { LedgerRow } from './record.ts'
 import { LedgerDamaged } from '../refusal.ts'
 
-/** A message in its one form (`messageText`): the text, 0x-hex of bytes, or JSON text of typed data. */
+/** A message in its canonical form (`messageText`): the text, 0x-hex of bytes, or JSON text of typed data. */
 export type MessageText = { kind: Message['kind']; content: string }
 
 /** A signed message. */
@@ -19,14 +19,14 @@ export type HeldMessage = MessageText & {
 }
 
 /**
- * What the evidence of a message's record holds besides the token: its class, the host of a sign-in, and the rule that demanded the
- * user's approval (null if none did).
+ * The evidence of a message's record besides the token: its class, the host of a sign-in, and the rule that required the user's
+ * approval (null if none did).
  */
 export type MessageEvidence = { class: MessageClass; domain: string | null; requires: string | null }
 
 /** The ledger's messages. */
 export type MessageLedger = {
-  /** the message of an intent; `isOther`: true if something else was signed under the intent */
+  /** Reads the message of an intent; `isOther`: true if the intent has a record that is no message */
   ofIntent: (intentId: string) => { message: HeldMessage | null; isOther: boolean }
 }
 
@@ -43,15 +43,15 @@ export function openMessages(db: DatabaseSync): MessageLedger {
   }
 }
 
-/** The first byte of `raw`, by the position of the kind. */
+/** Kinds of messages; the first byte of `raw` is the index. */
 const KINDS: readonly Message['kind'][] = ['text', 'bytes', 'typedData']
 const SIGNATURE_BYTES = 65
 
-/** Concatenates the `raw` of a message: a byte for its kind, the signature, and the content in UTF-8. */
+/** Builds the `raw` of a message: a byte for its kind, the signature, and the content in UTF-8. */
 export const messageBytes = ({ kind, content }: MessageText, signature: Buffer): Buffer =>
   Buffer.concat([Buffer.of(KINDS.indexOf(kind)), signature, Buffer.from(content, 'utf8')])
 
-/** Parses the row of a message. Its columns are never null: the table checks it. @throws LedgerDamaged */
+/** Parses the row of a message. A constraint of the table excludes null columns. @throws LedgerDamaged */
 export function readMessageRow(row: LedgerRow): HeldMessage {
   const raw = Buffer.from(row.raw!)
   const kind = KINDS[raw[0]!]
@@ -68,7 +68,7 @@ export function readMessageRow(row: LedgerRow): HeldMessage {
   }
 }
 
-/** Reads what the evidence of a message says about it. @throws LedgerDamaged */
+/** Parses the evidence of a message. @throws LedgerDamaged */
 export function readMessageEvidence({ seq, evidence }: Pick<LedgerRow, 'seq' | 'evidence'>): MessageEvidence {
   try {
     return JSON.parse(evidence!) as MessageEvidence

@@ -30,8 +30,11 @@ type PolicyFreeze = {
 export type PolicyRule = { name: string; match: RuleMatch } & (
   | { effect: 'deny' }
   | { effect: 'allow' }
-  /** `tier`: the user's approval of exactly this; `above`: only for more than these amounts, for everything if empty */
-  | { effect: 'require'; tier: 'approval'; above: readonly RuleAmount[] }
+  /**
+   * `tier`: the user's approval of exactly this; `above`: only for more than these amounts, for everything if empty;
+   * `isForNewRecipients`: only if the user has never approved a recipient under this rule
+   */
+  | { effect: 'require'; tier: 'approval'; above: readonly RuleAmount[]; isForNewRecipients: boolean }
   | { effect: 'limit'; per: readonly MeterScope[]; limits: readonly RuleAmount[] }
 )
 
@@ -178,7 +181,12 @@ const AMOUNTS = ['native', 'fees', 'tokens']
 
 function readRule(value: unknown, path: string): PolicyRule {
   const { effect } = readObject(value, path, null)
-  const own = { deny: [], allow: [], require: ['tier', ...AMOUNTS], limit: ['per', 'count', ...AMOUNTS] }
+  const own = {
+    deny: [],
+    allow: [],
+    require: ['tier', 'newRecipient', ...AMOUNTS],
+    limit: ['per', 'count', ...AMOUNTS],
+  }
   if (typeof effect !== 'string' || !Object.hasOwn(own, effect))
     throw new PolicyInvalid(`${path}.effect`, 'expected deny, limit, require or allow')
   const fields = readObject(value, path, ['name', 'effect', ...MATCHERS, ...own[effect as keyof typeof own]])
@@ -190,7 +198,9 @@ function readRule(value: unknown, path: string): PolicyRule {
     if (fields.tier !== 'approval') throw new PolicyInvalid(`${path}.tier`, tierFault(fields.tier))
     const [timed] = amounts.filter(({ period }) => period !== null)
     if (timed !== undefined) throw new PolicyInvalid(path, 'require takes amounts with perCall alone')
-    return { ...rule, effect: 'require', tier: 'approval', above: amounts }
+    const { newRecipient = false } = fields
+    if (typeof newRecipient !== 'boolean') throw new PolicyInvalid(`${path}.newRecipient`, 'expected true or false')
+    return { ...rule, effect: 'require', tier: 'approval', above: amounts, isForNewRecipients: newRecipient }
   }
   if (amounts.length === 0) throw new PolicyInvalid(path, 'a limit needs native, fees, tokens or count')
   const per = readSet(fields.per, `${path}.per`, readScope) ?? new Set()

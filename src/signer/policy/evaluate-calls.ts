@@ -30,7 +30,12 @@ export function evaluateCalls(
   const rules = new Set<string>()
   const readAfter: ReadMeter = (meter, period) => {
     const found = read(meter, period)
-    return { ...found, used: found.used + (charges.get(meter)?.amount ?? 0n) }
+    const charge = charges.get(meter)
+    return {
+      ...found,
+      used: found.used + (charge?.amount ?? 0n),
+      exists: found.exists === true || charge !== undefined,
+    }
   }
   let [isNamed, requires] = [true, null as string | null]
   for (const question of questions) {

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { encodeFunctionData, getAddress, parseAbi, toFunctionSelector } from 'viem'
 import type { JudgedCall } from './calldata.ts'
 import { effectOf } from './effect.ts'
+import { evaluateCalls } from './evaluate-calls.ts'
 import { readPolicy } from './document.ts'
 import { evaluate, evaluateFees, type PolicyQuestion, type ReadMeter } from './evaluate.ts'
 import { readSignature } from './signature.ts'
@@ -244,4 +245,40 @@ test('a later attempt is asked for its fees alone, and charged what it makes the
   assert.deepEqual(fits.charges, [{ meter: '["fees","fees"]', amount: 50n, limit: 1_000n, period: 3_600 }])
   assert.equal(raised(150n, 951n).allowed, false)
   assert.equal(raised(151n, 0n).allowed, false)
+})
+
+test('a require for new recipients asks until the user has approved each recipient of that rule, on that network', () => {
+  const known = new Set<string>()
+  const read: ReadMeter = (meter) => ({ used: 0n, resetsAt: null, exists: known.has(meter) })
+  const first = { name: 'first', effect: 'require', tier: 'approval', newRecipient: true }
+  const rules = [REST, { ...first, class: ['NATIVE', 'TRANSFER', 'UNREADABLE_CALL'] }, { ...first, name: 'first-large', native: { perCall: '9' } }] // prettier-ignore
+  /** Decides, and has what is asked approved. */
+  const asks = (question: PolicyQuestion): string | null => {
+    const answer = decide(rules, question, read)
+    assert.ok(answer.allowed)
+    for (const { meter } of answer.charges) known.add(meter)
+    return answer.requires
+  }
+  const pay = (to: string, value: bigint, more: Partial<PolicyQuestion> = {}) => ask({ to: bytes(to), value }, more)
+  const asked: [string, PolicyQuestion, string | null][] = [
+    ['a first payment', pay(BOB, 1n), 'first'],
+    ['the next one', pay(BOB, 9n), null],
+    ['the first large one: small ones make nothing known to its rule', pay(BOB, 10n), 'first-large'],
+    ['the next large one', pay(BOB, 11n), null],
+    ['of another user', pay(BOB, 1n, { userId: 'DISCORD-9' }), 'first'],
+    ['on another network', ask({ to: bytes(BOB), value: 1n, chainId: 2 }), 'first'],
+    ['by another application of the user', pay(BOB, 2n, { clientId: 'game' }), null],
+    ['tokens to a known recipient', token('transfer', [BOB, 1n]), null],
+    ['tokens to another one', token('transfer', [EVE, 1n]), 'first'],
+    ['a call that the rule does not match', token('mint', [BOB, 7n, true]), null],
+    ['its contract is not known by that', pay(TOKEN, 1n), 'first'],
+    ['recipients that nobody can read', ask({ to: bytes(TOKEN), encoded: encode('transfer', [BOB, 1n]).slice(0, -2) }), 'first'], // prettier-ignore
+    ['again: there is nothing to know', ask({ to: bytes(TOKEN), encoded: encode('transfer', [BOB, 1n]).slice(0, -2) }), 'first'], // prettier-ignore
+  ]
+  assert.deepEqual(asked.map(([what, question]) => [what, asks(question)]), asked.map(([what, , rule]) => [what, rule])) // prettier-ignore
+  known.clear()
+  const document = readPolicy(JSON.stringify({ version: 1, rules }))
+  const together = evaluateCalls(document, [pay(BOB, 1n), pay(BOB, 2n), pay(EVE, 1n)], read)
+  assert.ok(together.allowed)
+  assert.deepEqual([together.requires, together.charges.map(({ amount }) => amount)], ['first', [1n, 1n]])
 })

@@ -44,8 +44,11 @@ type PolicyConsent = {
   room: LimitRoom[]
 }
 
-/** Reads what a meter holds now. `isFull`: it counts as full, whatever it holds. */
-export type ReadMeter = (meter: string, period: number) => { used: bigint; resetsAt: number | null; isFull?: boolean }
+/** Reads what a meter holds now. `isFull`: it counts as full, whatever it holds. `exists`: it was ever charged. */
+export type ReadMeter = (
+  meter: string,
+  period: number,
+) => { used: bigint; resetsAt: number | null; isFull?: boolean; exists?: boolean }
 
 /**
  * Evaluates the first signature of a nonce. Any matching `deny` rejects it. Then every matching `limit` and `require` must be
@@ -60,11 +63,49 @@ export function evaluate(policy: PolicyDocument, question: PolicyQuestion, read:
   if ('reason' in limited) return limited
   const allowing = applying.filter((rule) => rule.effect === 'allow')
   if (allowing.length === 0) return { allowed: false, rule: 'no-allow', reason: 'no rule allows it' }
-  const requiring = applying.find((rule) => rule.effect === 'require' && isAbove(rule.above, question))
+  const { requires, charges } = findRequired(applying, question, read)
   const naming = allowing.find(isNaming)
-  const { name } = naming ?? allowing[0]!
-  return { allowed: true, rule: name, isNamed: naming !== undefined, requires: requiring?.name ?? null, ...limited }
+  return {
+    ...limited,
+    ...{ allowed: true, rule: (naming ?? allowing[0]!).name, isNamed: naming !== undefined, requires },
+    charges: [...limited.charges, ...charges],
+  }
 }
+
+/**
+ * Finds the first rule that requires the user's approval. `charges`: the recipients that each such rule does not know yet. It knows
+ * them from this signature on, so only an approved write or message makes a recipient known.
+ */
+function findRequired(
+  applying: readonly PolicyRule[],
+  question: PolicyQuestion,
+  read: ReadMeter,
+): { requires: string | null; charges: MeterCharge[] } {
+  const charges: MeterCharge[] = []
+  let requires: string | null = null
+  for (const rule of applying) {
+    if (rule.effect !== 'require' || !isAbove(rule.above, question)) continue
+    if (rule.isForNewRecipients) {
+      const unknown = recipientMetersOf(rule, question).filter(
+        (meter) => !read(meter, RECIPIENT_PERIOD).exists === true,
+      )
+      // Unreadable calldata has no recipients, and may have any.
+      if (unknown.length === 0 && question.effect.recipients !== null) continue
+      charges.push(...unknown.map((meter) => ({ meter, amount: 1n, limit: 1n, period: RECIPIENT_PERIOD })))
+    }
+    requires ??= rule.name
+  }
+  return { requires, charges }
+}
+
+/** seconds; only whether such a meter exists is read */
+const RECIPIENT_PERIOD = 3_600
+
+/** Names the meters of a rule that exist for known recipients, for one user on one network each. */
+const recipientMetersOf = ({ name }: PolicyRule, { userId, effect }: PolicyQuestion): string[] =>
+  [...new Set(effect.recipients)].map((recipient) =>
+    JSON.stringify([name, 'recipient', `user ${userId}`, `chain ${effect.chainId}`, recipient]),
+  )
 
 /**
  * Evaluates a cancellation by the user. It only pays fees, whatever the nonce was for. So every limit on fees for this network,

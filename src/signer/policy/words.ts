@@ -26,7 +26,8 @@ function describeRule(rule: PolicyRule, tokens: PolicyDocument['tokens']): strin
       (amount) =>
         `more than ${amountOf(amount, amount.perCall!, tokens)} ${thingOf(amount, tokens)}${amount.of === 'token' ? `, or of unknown functions of it${listed(amount, ' but')}` : ''}`, // prettier-ignore
     )
-    return `require the user’s ${rule.tier} for ${above.length === 0 ? about : `${about} of ${above.join(' or ')}`}`
+    const to = rule.isForNewRecipients ? ', to recipients that the user has not approved under this rule' : ''
+    return `require the user’s ${rule.tier} for ${above.length === 0 ? about : `${about} of ${above.join(' or ')}`}${to}`
   }
   const each = rule.per.length === 0 ? 'together' : `for each ${rule.per.join(' and ')}`
   return `limit ${about} to ${rule.limits.map((limit) => describeLimit(limit, tokens)).join('; ')}, ${each}`

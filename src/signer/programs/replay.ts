@@ -84,7 +84,10 @@ export function* replayLedger(folder: string, policy: PolicyDocument): Generator
   }
 
   function readAt(at: number): ReadMeter {
-    return (meter, period) => usedIn(windows.get(meter) ?? null, { at, period })
+    return (meter, period) => ({
+      ...usedIn(windows.get(meter) ?? null, { at, period }),
+      exists: windows.has(meter),
+    })
   }
 
   function chargeAll(at: number, charges: readonly MeterCharge[]): void {

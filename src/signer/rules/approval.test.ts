@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import { generateKeyPair } from 'jose'
 import { login as signIn, LOGIN_HOST, permit, SAMPLES } from '../../../test/kit/messages.ts'
@@ -18,6 +19,7 @@ import { sponsored } from '../../../test/sponsored-world.ts'
 import { GAS_PAIRS } from '../../gas/addresses.ts'
 import { toHex } from '../../hex.ts'
 import type { SignerRefused } from '../../signer-wire/client.ts'
+import { DATABASE_FILE } from '../store.ts'
 import { approvalDigest, type ApprovalClaims, type ApprovedContent } from '../../signer-wire/approval.ts'
 import { frozenEntry, type Hex, type MessageContent, type SignMessageRequest } from '../../signer-wire/wire.ts'
 
@@ -236,6 +238,41 @@ test('a transaction and an operation with the same calls need the same approval,
   await assert.rejects(signer.signOperation({ ...batch, approval: await approve('batch') }), needs('ask'))
   await signer.signOperation({ ...batch, approval: await place.approval(ALICE, claims({ calls: [small, large] }, { intent: 'batch' })) }) // prettier-ignore
   assert.equal(records(), 5)
+  assert.deepEqual(problems(), [])
+})
+
+test('a recipient is known to a rule from the first approved payment on, and by nothing else', async (t) => {
+  const rules = [
+    { name: 'rest', effect: 'allow' },
+    { name: 'first', effect: 'require', tier: 'approval', newRecipient: true, class: ['NATIVE'] },
+  ]
+  const here = await world(t, rules)
+  const { place, signer, alice, bob, accessToken, claims, ofAlice, problems, again } = here
+  const call = { to: SOMEWHERE, value: '1', data: '0x' } as const
+  const pay = (nonce: number, changes: object = {}) => ask(alice, { ...call, nonce, accessToken, intentId: `pay_${nonce}`, ...changes }) // prettier-ignore
+  const approve = (intent: string, calls: object[] = [call]) => place.approval(ALICE, claims({ calls } as ApprovedContent, { intent })) // prettier-ignore
+  // Neither what was refused nor what was checked makes it known.
+  await assert.rejects(signer.sign(pay(0)), needs('first'))
+  assert.equal((await signer.check({ ...pay(0), approval: await approve('pay_0') })).requires, null)
+  await assert.rejects(signer.signOperation(ofAlice({ calls: [call], intentId: 'operation' })), needs('first'))
+  await signer.sign({ ...pay(0), approval: await approve('pay_0') })
+  await signer.sign(pay(1, { value: '2' }))
+  await signer.signOperation(ofAlice({ calls: [call], intentId: 'operation' }))
+  await assert.rejects(signer.sign(pay(2, { to: bob })), needs('first'))
+  await assert.rejects(signer.signOperation(ofAlice({ calls: [call, { ...call, to: bob }], intentId: 'both', sequence: '1' })), needs('first')) // prettier-ignore
+  // Rows that somebody writes while the signer is stopped are counted again from the ledger.
+  await signer.end('SIGTERM')
+  const store = new DatabaseSync(join(here.folder, DATABASE_FILE))
+  const { changes } = store
+    .prepare(
+      `INSERT INTO meters SELECT replace(meter, '${SOMEWHERE.slice(2).toLowerCase()}', '${bob.slice(2)}'), window FROM meters`,
+    )
+    .run()
+  assert.equal(changes, 1)
+  store.close()
+  const next = await again()
+  await next.sign(pay(2, { value: '3' }))
+  await assert.rejects(next.sign(pay(3, { to: bob })), needs('first'))
   assert.deepEqual(problems(), [])
 })
 

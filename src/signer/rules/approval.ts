@@ -12,7 +12,7 @@ import {
 import { EXPORT_AUDIENCE } from '../../signer-wire/wire.ts'
 import { toHex } from '../../hex.ts'
 
-/** An approval token that an authorization server key signed: which user approved what, for which intent. */
+/** A verified approval token: a user, the approved content, and the intent that it is for. */
 export type Approval = {
   userId: string
   claims: ApprovalClaims
@@ -23,7 +23,7 @@ export type Approval = {
   jti: string
 }
 
-/** The request that an approval must be for; `at` in milliseconds since 1970. */
+/** The request that the approval must match; `at` in milliseconds since 1970. */
 export type ApprovedRequest = {
   userId: string
   clientId: string
@@ -36,8 +36,8 @@ export type ApprovedRequest = {
 
 export type Approvals = {
   /**
-   * Reads an approval token; null if it is absent, or is none of an authorization server key for this signer now. An intent has one
-   * record forever, so the record spends the approval of its intent.
+   * Verifies an approval token; null if it is absent, or not valid for this signer now. An intent has one record forever, so the record
+   * spends the approval of its intent.
    * @throws signer_unavailable  if no key was readable
    */
   read: (token: string | null) => Promise<Approval | null>
@@ -46,7 +46,7 @@ export type Approvals = {
 /** Maximum seconds from `iat` to `exp`. */
 const MAX_LIFE_SECONDS = 60
 
-/** Opens the verification of approval tokens. Their type differs from other tokens', so none can serve as another. */
+/** Opens the verification of approval tokens. Their `typ` differs from other tokens', so no other token is accepted. */
 export function openApprovals({
   keys,
   issuer,
@@ -67,7 +67,7 @@ export function openApprovals({
   }
 }
 
-/** Fails only for what is not the token's fault. */
+/** Returns null for an invalid token. Throws only if the keys could not be read. */
 function nothing(error: unknown): null {
   if (error instanceof errors.JOSEError || error instanceof TypeError) return null
   throw error
@@ -76,7 +76,7 @@ function nothing(error: unknown): null {
 function toApproval(payload: JWTPayload, { tokenHash, at }: { tokenHash: string; at: number }): Approval | null {
   const { sub, jti, client_id, chain_id, intent, digest } = payload
   const { exp, iat } = payload as { exp: number; iat: number }
-  // Like an access token's: a token may name an `iat` that lies years ahead.
+  // As for access tokens: `iat` could lie years in the future.
   if (exp - iat > MAX_LIFE_SECONDS || exp - at / 1_000 > MAX_LIFE_SECONDS + CLOCK_TOLERANCE_SECONDS) return null
   if (![sub, jti, client_id, intent, digest].every((one) => typeof one === 'string' && one !== '')) return null
   if (typeof chain_id !== 'number' || !/^[\x20-\x7e]{1,255}$/.test(jti!)) return null
@@ -84,7 +84,7 @@ function toApproval(payload: JWTPayload, { tokenHash, at }: { tokenHash: string;
   return { userId: sub!, claims, expiresAt: exp, tokenHash, jti: jti! }
 }
 
-/** Tells whether an approval is for exactly this request, and has not expired. */
+/** Returns whether an approval matches this request exactly, and has not expired. */
 function isApproved(approval: Approval | null, request: ApprovedRequest): approval is Approval {
   if (approval === null) return false
   const { userId, clientId, chainId, from, intentId, content, at } = request
@@ -100,9 +100,9 @@ function isApproved(approval: Approval | null, request: ApprovedRequest): approv
 }
 
 /**
- * Answers a demanded approval with the one that was shown.
- * @param requires  the rule that demands it; null if none does
- * @returns  `requires`: null if nothing is missing; `besides`: the evidence, with the rule even if its approval is missing
+ * Matches the required approval with the one in the request.
+ * @param requires  the rule that requires an approval; null if none does
+ * @returns  `requires`: the rule whose approval is missing, or null; `besides`: evidence for the ledger, which always has the rule
  */
 export function settleApproval(
   requires: string | null,
@@ -114,6 +114,6 @@ export function settleApproval(
   return { requires: null, besides: { requires, approval_sha256: approval.tokenHash, approval_jti: approval.jti } }
 }
 
-/** Creates the refusal of a request that the user must approve. @param rule  the rule that demands it */
+/** Creates the refusal for a missing approval. @param rule  the rule that requires it */
 export const approvalRequired = (rule: string): Refusal =>
   new Refusal('approval_required', `The rule ${rule} requires the user’s approval of exactly this request. Nothing was signed.`, { rule }) // prettier-ignore

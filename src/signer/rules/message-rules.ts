@@ -7,12 +7,12 @@ import { domainSeparator, type TypedDomain } from '../../messages/typed-data.ts'
 import { pass, type PolicyLimits } from './policy.ts'
 import { Refusal } from '../refusal.ts'
 
-/** The built-in rule that demands the user's approval. */
+/** Name of the built-in rule that requires the user's approval. */
 const APPROVAL_RULE = 'message-approval'
 
 /**
- * Rejects typed data that the account's own code, or a dispatcher, could take for an operation. The domain separator is compared by
- * value, on any network and for any account, so no name of a type or field can hide it.
+ * Rejects typed data that an account's own code or a dispatcher could accept as an operation. It compares the domain separator by value,
+ * for any network and account, so no name of a type or field can hide it.
  * @throws policy_denied
  */
 export function assertSignable({ message, from }: { message: Message; from: Buffer }): void {
@@ -25,15 +25,15 @@ const OWN_CODE = DELEGATES.flatMap((name) => [GAS_PAIRS[name].dispatcher, GAS_PA
 function isOfOwnCode(domain: TypedDomain, from: Buffer): boolean {
   const { chainId, verifyingContract } = domain
   if (verifyingContract === null) return false
-  // Code that an account delegates to verifies with the account as the contract.
+  // Delegate code uses the account as the verifying contract.
   if (verifyingContract.equals(from) || OWN_CODE.some((code) => code.equals(verifyingContract))) return true
   const separator = domainSeparator(domain)
   return chainId !== null && operationDomains(chainId, verifyingContract).some((own) => own.equals(separator))
 }
 
 /**
- * Checks the built-in rules that no policy lifts.
- * @throws policy_denied; invalid_message for a sign-in that is not of this application, account, network and time
+ * Checks the built-in rules that no policy can lift.
+ * @throws policy_denied; invalid_message for a sign-in to another application, of another account or network, or too old
  */
 export function assertListed(
   { class: name, needs, problem }: Classified,
@@ -48,8 +48,8 @@ export function assertListed(
 
 /**
  * Returns the built-in rule for a class.
- * @param isNamed    true if a rule of the policy allows it by its class or type, which lifts the need of an approval or of a rule
- * @returns  `requires`: the rule that demands the user's approval; null if none does
+ * @param isNamed    true if a rule of the policy names the message by its classes or type; then no approval and no rule is needed
+ * @returns  `requires`: the name of the rule that requires the user's approval; null if none does
  * @throws policy_denied  for a class that only the operator's policy can allow
  */
 export function builtInRule(

@@ -77,8 +77,9 @@ export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal)
     at: (at, account) => (meter, period) => {
       const lost = account === ANY_SPONSOR ? lostAt.get(account) : later(lostAt.get(account), lostOfAll)
       const until = lost === undefined ? 0 : lost + period * 1_000
-      if (at < until) return { used: 0n, resetsAt: until, isFull: true }
-      return usedIn(windowOf(meter, at), { at, period })
+      if (at < until) return { used: 0n, resetsAt: until, isFull: true, exists: false }
+      const window = windowOf(meter, at)
+      return { ...usedIn(window, { at, period }), exists: window !== null }
     },
     dated: (charges) =>
       charges.map((each) => {

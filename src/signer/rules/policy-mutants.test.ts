@@ -16,6 +16,11 @@ const MUTANTS: SourceMutant[] = [
   ['what has bits beyond its type is allowed', 'policy/evaluate.ts', '? !isAll : oneOf', '? true : oneOf', 'policy/evaluate'], // prettier-ignore
   ['what a contract cuts off is on the left of bytes too', 'policy/document.ts', '(UINT256 - 1n) >> BigInt(8 * Number(bytes))', 'UINT256 - (1n << BigInt(8 * Number(bytes)))', 'policy/evaluate'], // prettier-ignore
   ['what is allowed carries along what is not', 'policy/evaluate.ts', 'const isAll = rule.effect === \'allow\'', 'const isAll = false', 'policy/evaluate'], // prettier-ignore
+  ['an unapproved small payment makes a recipient known', 'policy/evaluate.ts', "if (rule.effect !== 'require' || !isAbove(rule.above, question)) continue", "if (rule.effect !== 'require') continue", 'policy/evaluate'], // prettier-ignore
+  ['a recipient of one user is known for all', 'policy/evaluate.ts', '`user ${userId}`, ', '', 'policy/evaluate'], // prettier-ignore
+  ['a recipient on one network is known on all', 'policy/evaluate.ts', "`chain ${effect.chainId}`, recipient", 'recipient', 'policy/evaluate'], // prettier-ignore
+  ['unreadable recipients are known', 'policy/evaluate.ts', ' && question.effect.recipients !== null) continue', ') continue', 'policy/evaluate'], // prettier-ignore
+  ['what was allowed by a rule is known to all', 'policy/evaluate.ts', "JSON.stringify([name, 'recipient',", "JSON.stringify(['', 'recipient',", 'policy/evaluate'], // prettier-ignore
   ['sixty buckets are a whole period', 'policy/window.ts', 'each >= bucket - BUCKETS', 'each > bucket - BUCKETS', 'policy/window'], // prettier-ignore
   ['a clock that is set back frees', 'policy/window.ts', 'const bucket = Math.max(current, window.newest)', 'const bucket = current', 'policy/window'], // prettier-ignore
   ['missing words are zeros', 'policy/signature.ts', 'data.length < start + WORD ? null', 'data.length < start ? null', 'policy/calldata'], // prettier-ignore

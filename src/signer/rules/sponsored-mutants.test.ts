@@ -23,7 +23,7 @@ const MUTANTS: SourceMutant[] = [
   ['an operation goes to any dispatcher', 'verbs/sign-outer.ts', '!held.dispatcher.equals(to) || ', '', 'verbs/calibur', 'to the dispatcher it was signed for'], // prettier-ignore
   ['a suspended application has operations signed', 'verbs/pipeline.ts', 'assertNotSuspended(freezes, token.clientId)', '', 'verbs/operations', 'who or what is frozen'], // prettier-ignore
   ['an operation is charged to nobody', 'verbs/pipeline.ts', 'meters.charge(at, charges)', 'void charges', 'rules/operation-policy', 'judged as a write of its own'], // prettier-ignore
-  ['calls do not see what those before them use', 'policy/evaluate-calls.ts', 'found.used + (charges.get(meter)?.amount ?? 0n)', 'found.used', 'rules/operation-policy', 'judged as a write of its own'], // prettier-ignore
+  ['calls do not see what those before them use', 'policy/evaluate-calls.ts', 'found.used + (charge?.amount ?? 0n)', 'found.used', 'rules/operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['only the last call is charged', 'policy/evaluate-calls.ts', 'amount: before + charge.amount', 'amount: charge.amount', 'rules/operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['one call that is allowed carries the others', 'policy/evaluate-calls.ts', 'if (!answer.allowed) return answer', 'if (!answer.allowed) { if (rules.size === 0) return answer; continue }', 'rules/operation-policy', 'judged as a write of its own'], // prettier-ignore
   ['a policy that is tried overlooks operations', 'programs/replay.ts', "'cancel', 'operation', 'message') ORDER", "'cancel', 'message') ORDER", 'rules/operation-policy', 'a policy that is tried'], // prettier-ignore

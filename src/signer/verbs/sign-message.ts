@@ -25,8 +25,8 @@ const MESSAGE_SCOPE = 'messages:sign'
 
 /**
  * Handles the verb `signMessage`: checks freezes, token, ledger, class, built-in rules, policy and approval, in this order. Then it
- * signs the message's own digest; no request names one. An intent has one message forever. The same message again returns the
- * recorded signature, which is charged once and needs no approval again.
+ * computes the message's digest and signs it; requests contain no digest. An intent has one message forever. A repeat returns the
+ * recorded signature. It is charged once, and needs no second approval.
  * Errors: bad_request, invalid_message, invalid_typed_data, account_frozen, application_suspended, unknown_account, invalid_token,
  * insufficient_scope, forbidden_user, revocations_stale, intent_conflict, policy_denied, approval_required, key_damaged.
  */
@@ -47,12 +47,12 @@ export async function checkMessage(inside: Inside, request: unknown): Promise<Ch
 
 type MessageDraft = SignatureDraft<SignedMessage> & { digest: Buffer; class: Classified['class'] }
 
-/** A message to sign, with everything that belongs to it. */
+/** A message to sign, with its token and approval. */
 type WantedMessage = {
   ask: MessageOrder
   digest: Buffer
   token: TokenCaller
-  /** null if none was shown, or none that is valid */
+  /** null if the request has no valid approval token */
   approval: Approval | null
 }
 

@@ -18,21 +18,21 @@ type Approvable = {
   /** IP address of the request; null: unknown */
   askedFrom: string | null
   calls: readonly Pick<Intent, 'to' | 'value' | 'data'>[]
-  /** asks the signer about the write if this approval is shown */
+  /** checks the write with the signer, with this approval */
   check: (approval: string | null) => Promise<Pick<Checked, 'requires'>>
 }
 
 /**
- * Finds the approval of a write, and asks the user if it is missing. The signer is asked before a number is bound and gas
- * is reserved: a nonce that it then refuses is vacated, and delays the account's other writes. While no rule of the policy
- * requires approvals, the signer is not asked.
- * @returns the approval to show the signer; null if there is none
+ * Finds the approval token of a write. If it is missing, the user is asked. The signer checks the write before a nonce is bound and gas
+ * is reserved: a bound nonce that the signer refuses must be vacated, which delays the account's other writes. If no rule of the
+ * policy requires approvals, the signer is not called.
+ * @returns the approval token for the signer; null if there is none
  * @throws approval_required, approval_denied, idempotency_key_reused, and the errors of `check`
  */
 export const findApproval = async (app: App, write: Approvable): Promise<string | null> =>
   (await asksUsers(app)) ? checkApproval(app, write) : shownFor(app, write)
 
-/** Does the same as `findApproval`, and asks the signer in any case. @throws as `findApproval` */
+/** Works like `findApproval`, but always calls the signer. @throws as `findApproval` */
 export async function checkApproval(app: App, write: Approvable): Promise<string | null> {
   const token = await shownFor(app, write)
   const { requires } = await write.check(token)
@@ -40,7 +40,7 @@ export async function checkApproval(app: App, write: Approvable): Promise<string
   return token
 }
 
-/** Returns the approval to show. A write that waits for its user is stored only as the question, so its key stands for that. */
+/** Returns the approval token. An unapproved write is stored only as its question, so the question's content belongs to the key. */
 async function shownFor(app: App, { id, key, calls }: Approvable): Promise<string | null> {
   const asked = key === null ? null : await askedApproval(app, id)
   if (asked === null) return null
@@ -52,7 +52,7 @@ const contentOf = (calls: Approvable['calls']): ApprovalContent => ({
   calls: calls.map(({ to, value, data }) => ({ to, value: String(value), data })),
 })
 
-/** Returns the error for a write that its user has not approved, after asking the user if the write has a key. */
+/** Creates the error for an unapproved write. If the write has a key, it first asks the user. */
 async function unapproved(
   app: App,
   { id, caller, key, askedFrom, calls }: Approvable,
@@ -77,18 +77,18 @@ async function unapproved(
   )
 }
 
-/** Returns whether the signer refused a write only because its user has not approved it. */
+/** Returns whether the signer refused a write only because the user's approval is missing. */
 export const isUnapproved = (error: unknown): error is AppError =>
   error instanceof AppError && error.code === 'approval_required'
 
-/** milliseconds for which the signer's last answer counts */
+/** milliseconds for which the signer's last response is used */
 const KNOWN_MS = 5_000
 
 const known = slot('whether the policy asks users', (_app: App) => ({ asks: Promise.resolve(false), until: -Infinity }))
 
 /**
- * Returns whether the signer's policy has rules that require approvals. If that cannot be read, or has changed within the
- * last 5 s, the signer still refuses what is not approved.
+ * Returns whether the signer's policy has rules that require approvals. The answer can be 5 s old, or missing if the signer does not
+ * respond. Even then the signer refuses unapproved writes.
  */
 function asksUsers(app: App): Promise<boolean> {
   const last = known.of(app)
@@ -104,7 +104,7 @@ function asksUsers(app: App): Promise<boolean> {
   return last.asks
 }
 
-/** Notes that the signer has just refused a write without an approval, so the next one is checked first. */
+/** Records that the signer has just refused an unapproved write, so that the next writes are checked first. */
 export function noteAsking(app: App): void {
   Object.assign(known.of(app), { asks: Promise.resolve(true), until: app.clock.ticks() + KNOWN_MS })
 }

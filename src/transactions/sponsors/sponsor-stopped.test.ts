@@ -7,6 +7,7 @@ import { until } from '../../../test/kit/until.ts'
 import { AppError } from '../../errors.ts'
 import { listSponsors } from '../../sponsors/list.ts'
 import { sponsorFaults, startWatchingSponsors } from '../../sponsors/watch.ts'
+import { startCountingStopped } from '../recovery/count-stopped.ts'
 import { listStopped } from '../recovery/resume.ts'
 
 /** The only sponsor of a network, a nonce of which someone else has used. */
@@ -21,26 +22,28 @@ const { add, stateOf } = operationsOf(() => world)
 /** What operators see of it: since when, in the checks, and as a metric. */
 async function seen() {
   const { app } = world.first
-  const watching = startWatchingSponsors(app)
-  await watching.round()
-  await watching.stop()
+  for (const { round, stop } of [startWatchingSponsors(app), startCountingStopped(app)]) {
+    await round()
+    await stop()
+  }
   const [listed] = (await listSponsors(app)).filter(({ name }) => name === 'HOUSE')
-  const [, metric] = /^sponsor_stopped\{chain_id="31337",sponsor="HOUSE"\} (\d)$/m.exec(await app.telemetry.registry.metrics()) ?? [] // prettier-ignore
-  return { isListed: listed!.stoppedSince !== null, faults: sponsorFaults(app, 31_337), metric }
+  const text = await app.telemetry.registry.metrics()
+  const metrics = [/^sponsor_stopped\{chain_id="31337",sponsor="HOUSE"\} (\d)$/m, /^accounts_stopped\{chain_id="31337"\} (\d)$/m].map((line) => line.exec(text)?.[1]) // prettier-ignore
+  return { isListed: listed!.stoppedSince !== null, faults: sponsorFaults(app, 31_337), metrics }
 }
 
 test('a sponsor a nonce of which someone else used is told as that, to people and operators, and resumes by itself once that is final', async () => {
   const writer = await world.poor('before-it')
   await add(writer)
   await world.mine()
-  assert.deepEqual(await seen(), { isListed: false, faults: [], metric: '0' })
+  assert.deepEqual(await seen(), { isListed: false, faults: [], metrics: ['0', '0'] })
   await useElsewhere(world, { address: world.house.address } as never)
   await world.mine()
   const refused = (error: unknown) =>
     error instanceof AppError && error.code === 'sponsor_stopped' && error.retryAfter === 300
   await assert.rejects(add(writer, 2, 'key'), refused)
   const faults = ['sponsors that are stopped, because someone else used a nonce of them: HOUSE']
-  assert.deepEqual(await seen(), { isListed: true, faults, metric: '1' })
+  assert.deepEqual(await seen(), { isListed: true, faults, metrics: ['1', '1'] })
   await keep(world)
   await keep(world)
   assert.equal((await listStopped(world.db)).length, 1, 'not before it is final')
@@ -50,7 +53,7 @@ test('a sponsor a nonce of which someone else used is told as that, to people an
     await keep(world)
     return (await listStopped(world.db)).length === 0
   })
-  assert.deepEqual(await seen(), { isListed: false, faults: [], metric: '0' })
+  assert.deepEqual(await seen(), { isListed: false, faults: [], metrics: ['0', '0'] })
   // The refused request left it bound.
   await age(world.first.app, 5)
   const { answer } = await add(writer, 2, 'key')
