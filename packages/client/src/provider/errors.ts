@@ -1,5 +1,5 @@
 /** The parts of an error of the API that decide what a wallet answers. */
-type ApiError = { status: number; code: string; message: string; problem?: Problem }
+type ApiError = { status: number; code: string; message: string; problem?: Problem | null }
 
 /** Fields of a problem document (RFC 9457) that are read here. */
 export type Problem = {
@@ -35,6 +35,7 @@ export const invalidParams = (message: string): ProviderError => new ProviderErr
 
 /** Codes by the error of the API. Any other one is judged by its status. */
 const CODES: Record<string, number> = {
+  signed_out: 4100,
   approval_denied: 4001,
   approval_required: 4001,
   policy_denied: -32_003,
@@ -60,12 +61,14 @@ export function toProviderError(error: unknown, { isWrite }: { isWrite: boolean 
   const { status, problem } = error
   const code = CODES[error.code] ?? codeOf(status, isWrite)
   // Libraries recognise some failures by words, such as "insufficient funds", and titles have these words.
-  const message = problem === undefined ? error.message : `${problem.title}. ${problem.detail}`
+  const message = !problem ? error.message : `${problem.title}. ${problem.detail}`
   const revert = code === 3 ? { message: 'execution reverted', data: problem?.revert?.data } : {}
-  return new ProviderError(code, message, problem === undefined ? undefined : { ...problem, ...revert })
+  return new ProviderError(code, message, problem ? { ...problem, ...revert } : undefined)
 }
 
 function codeOf(status: number, isWrite: boolean): number {
+  // Without a status there was no answer.
+  if (status === 0) return isWrite ? -32_000 : -32_603
   if (status === 401 || status === 403) return 4100
   if (status === 429) return -32_005
   if (status >= 500) return isWrite ? -32_000 : -32_603

@@ -1,5 +1,5 @@
 import type { Session } from '../session.ts'
-import { toProviderError, unauthorized } from './errors.ts'
+import { denied, toProviderError, unauthorized } from './errors.ts'
 import type { Hex } from './params.ts'
 import { collectReads } from './reads.ts'
 import type { Api } from './api.ts'
@@ -86,10 +86,10 @@ export function openNetwork({
     account,
     signIn: async () => {
       // Nothing is awaited before a sign-in that a click began: browsers would block its window.
-      if (session.state.status === 'signed-out') await session.signIn()
+      if (session.state.status === 'signed-out') await begin(session)
       const first = await account()
       if (first !== null) return first
-      await session.signIn()
+      await begin(session)
       const second = await account()
       if (second === null) throw unauthorized('The sign-in did not give a session.')
       return second
@@ -104,6 +104,15 @@ export function openNetwork({
       if (rpcUrl === undefined) throw unauthorized('Nobody is signed in.')
       return readBefore(method, params)
     },
+  }
+}
+
+async function begin(session: Session): Promise<void> {
+  try {
+    await session.signIn()
+  } catch (error) {
+    const { message } = error as Error
+    throw denied(`The sign-in did not succeed: ${message}`)
   }
 }
 

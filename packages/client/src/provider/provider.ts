@@ -115,17 +115,8 @@ export function openProvider(
     return account === null ? [] : [account]
   }
 
-  async function signedIn(network: WalletNetwork): Promise<Hex> {
-    try {
-      return await network.signIn()
-    } catch (error) {
-      if (error instanceof ProviderError) throw error
-      throw denied('The sign-in did not succeed.')
-    }
-  }
-
   async function requestAccounts(): Promise<Hex[]> {
-    const account = await signedIn(current)
+    const account = await current.signIn()
     show(account)
     return [account]
   }
@@ -142,7 +133,7 @@ export function openProvider(
     if (next === undefined) throw new ProviderError(4901, `This wallet does not serve network ${chainId}.`)
     if (next === current) return null
     // Who is signed in remains so: an empty list of accounts would end the session of the page.
-    const account = current.isSignedIn() ? await signedIn(next) : await next.account()
+    const account = current.isSignedIn() ? await next.signIn() : await next.account()
     current = next
     emit('chainChanged', toQuantity(chainId))
     show(account)
