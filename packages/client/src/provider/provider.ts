@@ -1,25 +1,27 @@
+import type { Hex } from '../wire.ts'
+import { openRequests, type ClientOptions, type OpenApproval } from '../request.ts'
 import type { Session } from '../session.ts'
-import { openApi, type Approval } from './api.ts'
 import { assertAccount, callsStatus, sendCalls, type SentCalls } from './calls.ts'
 import { walletConnect } from './connect.ts'
 import { denied, invalidParams, ProviderError, toProviderError, unsupported } from './errors.ts'
 import { openNetwork, type WalletNetwork } from './network.ts'
-import { isAddress, messageOf, objectOf, quantityOf, toQuantity, transactionOf, type Hex } from './params.ts'
+import { isAddress, messageOf, objectOf, quantityOf, toQuantity, transactionOf } from './params.ts'
 import { READS } from './reads.ts'
 
 /**
- * One network of a provider.
- * - `origin`: the installation, such as `https://wallet.example`
- * - `session`: the user's sign-in to the application of this network
- * - `rpcUrl`: answers reads while nobody is signed in
+ * One network of a provider. `session`: the user's sign-in to the application of this network. `rpcUrl`: answers reads
+ * while nobody is signed in.
  */
-export type ProviderNetwork = { origin: string; session: Session; rpcUrl?: string }
+export type ProviderNetwork = Pick<ClientOptions, 'origin' | 'language' | 'clock'> & {
+  session: Session
+  rpcUrl?: string
+}
 
 export type ProviderOptions = {
   /** networks by chain id; the first one is the one to begin with */
   networks: Record<number, ProviderNetwork>
-  /** Shows the page on which the user approves a request; default: opens a window. */
-  onApproval?: (approval: Approval) => void
+  /** shows the page on which the user approves a request; opens a window if absent */
+  openApproval?: OpenApproval
 }
 
 export type ProviderEvents = {
@@ -51,19 +53,12 @@ const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedDa
  * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
  * session; signing and sending happen at the installation.
  */
-export function createProvider(options: ProviderOptions): Provider {
-  return openProvider(options)
-}
-
-/** As `createProvider`. @param sleep  waits for milliseconds */
-export function openProvider(
-  { networks, onApproval = openWindow }: ProviderOptions,
-  { sleep }: { sleep?: (ms: number) => Promise<void> } = {},
-): Provider {
+export function createProvider({ networks, openApproval = openWindow }: ProviderOptions): Provider {
   const all = new Map<number, WalletNetwork>()
-  for (const [id, { origin, session, rpcUrl }] of Object.entries(networks)) {
+  for (const [id, { rpcUrl, session, ...settings }] of Object.entries(networks)) {
     const chainId = Number(id)
-    all.set(chainId, openNetwork({ chainId, session, rpcUrl, api: openApi({ origin, session, onApproval, sleep }) }))
+    const requests = openRequests({ ...settings, session, openApproval })
+    all.set(chainId, openNetwork({ chainId, session, rpcUrl, requests }))
   }
   const [first] = all.values()
   if (first === undefined) throw new TypeError('A provider needs at least one network.')
@@ -150,7 +145,12 @@ export function openProvider(
     const network = current
     const { from, call } = transactionOf(params[0], network)
     await assertAccount(network, from)
-    const { hash, id } = await network.api.write<{ hash: Hex; id: string }>('/v1/transactions', call)
+    const { hash, id } = await network.requests.write(
+      '/v1/transactions',
+      call,
+      {},
+      (one: { hash: Hex; id: string }) => one,
+    )
     if (written.size === MAX_WRITTEN) written.delete(written.keys().next().value!)
     written.set(hash, { network, id })
     return hash
@@ -165,15 +165,15 @@ export function openProvider(
     const receipt = await network.read('eth_getTransactionReceipt', params)
     const own = written.get(params[0] as Hex)
     if (receipt !== null || own?.network !== network) return receipt
-    const { hash } = await network.api.get<{ hash: Hex }>(`/v1/transactions/${encodeURIComponent(own.id)}`)
-    return hash === params[0] ? null : network.read('eth_getTransactionReceipt', [hash])
+    const { body } = await network.requests.get<{ hash: Hex }>(`/v1/transactions/${encodeURIComponent(own.id)}`)
+    return body.hash === params[0] ? null : network.read('eth_getTransactionReceipt', [body.hash])
   }
 
   async function sign(path: string, body: unknown, account: unknown): Promise<Hex> {
     const network = current
     if (!isAddress(account)) throw invalidParams('The account is not an address.')
     await assertAccount(network, account)
-    return (await network.api.write<{ signature: Hex }>(path, body)).signature
+    return network.requests.write(path, body, {}, (signed: { signature: Hex }) => signed.signature)
   }
 
   async function capabilities([account, chainIds]: readonly unknown[]): Promise<object> {
@@ -260,7 +260,7 @@ export function openProvider(
   return provider
 }
 
-function openWindow({ url }: Approval): void {
+const openWindow: OpenApproval = ({ url }) => {
   if (globalThis.open(url, '_blank', 'popup,width=480,height=720') === null)
-    throw denied('The browser blocked the window in which to approve. Show the page in `onApproval`.')
+    throw denied('The browser blocked the window in which to approve. Show the page in `openApproval`.')
 }
