@@ -158,6 +158,22 @@ test('a sign-in, a switch and the end of the session are events, each once', asy
   assert.deepEqual(await provider.request({ method: 'eth_accounts' }), [])
 })
 
+test('a page begins with the network of the last switch, then with the one of its options, then with the lowest', async (t) => {
+  const session = sessionOf(here.alice)
+  const networkOf = (chainId?: number) => {
+    const network = { origin: here.facts.origin, session }
+    return createProvider({ networks: { 9: network, 5: network, 7: network }, ...(chainId && { chainId }) })
+  }
+  const chainIdOf = (provider: Provider) => provider.request({ method: 'eth_chainId' })
+  assert.deepEqual([await chainIdOf(networkOf()), await chainIdOf(networkOf(7))], ['0x5', '0x7'])
+  const kept = new Map<string, string>()
+  Object.assign(globalThis, { localStorage: { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => kept.set(key, value) } }) // prettier-ignore
+  t.after(() => Reflect.deleteProperty(globalThis, 'localStorage'))
+  await networkOf().request({ method: 'wallet_switchEthereumChain', params: [{ chainId: '0x9' }] })
+  assert.equal(await chainIdOf(networkOf(7)), '0x9')
+  assert.throws(() => createProvider({ networks: {} }), TypeError)
+})
+
 test('wallet_connect signs in, and signs the message of the application', async () => {
   const provider = providerOf(sessionOf(here.alice))
   const signInWithEthereum = { nonce: '8f0c7e1e2f1b8c55', chainId: '0x7a69', domain: 'localhost', uri: 'http://localhost/' } // prettier-ignore

@@ -18,8 +18,10 @@ export type ProviderNetwork = Pick<ClientOptions, 'origin' | 'language' | 'clock
 }
 
 export type ProviderOptions = {
-  /** networks by chain id; the first one is the one to begin with */
+  /** networks by chain id */
   networks: Record<number, ProviderNetwork>
+  /** network to begin with; the lowest chain id if absent. Later, the browser remembers the last one. */
+  chainId?: number
   /** shows the page on which the user approves a request; opens a window if absent */
   openApproval?: OpenApproval
 }
@@ -53,14 +55,14 @@ const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedDa
  * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
  * session; signing and sending happen at the installation.
  */
-export function createProvider({ networks, openApproval = openWindow }: ProviderOptions): Provider {
+export function createProvider({ networks, chainId: begin, openApproval = openWindow }: ProviderOptions): Provider {
   const all = new Map<number, WalletNetwork>()
   for (const [id, { rpcUrl, session, ...settings }] of Object.entries(networks)) {
     const chainId = Number(id)
     const requests = openRequests({ ...settings, session, openApproval })
     all.set(chainId, openNetwork({ chainId, session, rpcUrl, requests }))
   }
-  const [first] = all.values()
+  const first = all.get(rememberedChain()) ?? (begin === undefined ? [...all.values()][0] : all.get(begin))
   if (first === undefined) throw new TypeError('A provider needs at least one network.')
   let current = first
   /** the account that listeners know of */
@@ -130,6 +132,7 @@ export function createProvider({ networks, openApproval = openWindow }: Provider
     // Who is signed in remains so: an empty list of accounts would end the session of the page.
     const account = current.isSignedIn() ? await next.signIn() : await next.account()
     current = next
+    rememberChain(chainId)
     emit('chainChanged', toQuantity(chainId))
     show(account)
     return null
@@ -258,6 +261,25 @@ export function createProvider({ networks, openApproval = openWindow }: Provider
     },
   }
   return provider
+}
+
+const REMEMBERED = 'chatelaine.chainId'
+
+/** Returns the network of the last switch; NaN: none. A browser may refuse its storage, and a server has none. */
+function rememberedChain(): number {
+  try {
+    return Number(globalThis.localStorage.getItem(REMEMBERED) ?? Number.NaN)
+  } catch {
+    return Number.NaN
+  }
+}
+
+function rememberChain(chainId: number): void {
+  try {
+    globalThis.localStorage.setItem(REMEMBERED, String(chainId))
+  } catch {
+    // The next page begins with the first network.
+  }
 }
 
 const openWindow: OpenApproval = ({ url }) => {
