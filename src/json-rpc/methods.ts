@@ -89,17 +89,19 @@ async function call({ chain }: ReadContext, [object, block]: readonly unknown[])
 
 /** Estimates at the node's newest block: estimates cannot be pinned to a block on every node. */
 async function estimate({ chain }: ReadContext, [object, block]: readonly unknown[]): Promise<Hex> {
-  const { to, data, from, value, gas } = read.callOf(object, { chainId: chain.chainId, maxGas: CALL_GAS })
+  const { to, data, from, value, gas = CALL_GAS } = read.callOf(object, { chainId: chain.chainId, maxGas: CALL_GAS })
   if (read.blockOf(block) !== 'latest') throw invalidParams('block: an estimate is made at the newest block.')
   const fields = {
     ...(to === undefined ? {} : { to }),
     ...(from === undefined ? {} : { from }),
     data,
     ...(value === undefined ? {} : { value: quantityOf(value) }),
-    ...(gas === undefined ? {} : { gas: quantityOf(gas) }),
+    gas: quantityOf(gas),
   }
   try {
-    return quantityOf(readQuantity(await chain.rpc.call('eth_estimateGas', [fields, 'latest']), 'estimate'))
+    // Alone: a node runs a call many times to estimate it, and other reads would wait for that.
+    const asked = await chain.rpc.call('eth_estimateGas', [fields, 'latest'], { alone: true })
+    return quantityOf(readQuantity(asked, 'estimate'))
   } catch (error) {
     if (isInsufficientFunds(error)) throw noFunds()
     throw revertDataOf(error) === undefined ? error : reverted(error as RpcError)

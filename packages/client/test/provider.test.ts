@@ -7,7 +7,6 @@ import { createPublicClient, createWalletClient, custom, defineChain, parseAbi, 
 import { createSiweMessage } from 'viem/siwe'
 import { world, type World } from '../../../test/world.ts'
 import { announce, createProvider, ProviderError, type Provider } from '../src/provider/index.ts'
-import { openProvider } from '../src/provider/provider.ts'
 import type { Session } from '../src/session.ts'
 import { chatelaine } from '../src/wagmi/index.ts'
 import { sessionOf } from './session-of.ts'
@@ -159,6 +158,22 @@ test('a sign-in, a switch and the end of the session are events, each once', asy
   assert.deepEqual(await provider.request({ method: 'eth_accounts' }), [])
 })
 
+test('a page begins with the network of the last switch, then with the one of its options, then with the lowest', async (t) => {
+  const session = sessionOf(here.alice)
+  const networkOf = (chainId?: number) => {
+    const network = { origin: here.facts.origin, session }
+    return createProvider({ networks: { 9: network, 5: network, 7: network }, ...(chainId && { chainId }) })
+  }
+  const chainIdOf = (provider: Provider) => provider.request({ method: 'eth_chainId' })
+  assert.deepEqual([await chainIdOf(networkOf()), await chainIdOf(networkOf(7))], ['0x5', '0x7'])
+  const kept = new Map<string, string>()
+  Object.assign(globalThis, { localStorage: { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => kept.set(key, value) } }) // prettier-ignore
+  t.after(() => Reflect.deleteProperty(globalThis, 'localStorage'))
+  await networkOf().request({ method: 'wallet_switchEthereumChain', params: [{ chainId: '0x9' }] })
+  assert.equal(await chainIdOf(networkOf(7)), '0x9')
+  assert.throws(() => createProvider({ networks: {} }), TypeError)
+})
+
 test('wallet_connect signs in, and signs the message of the application', async () => {
   const provider = providerOf(sessionOf(here.alice))
   const signInWithEthereum = { nonce: '8f0c7e1e2f1b8c55', chainId: '0x7a69', domain: 'localhost', uri: 'http://localhost/' } // prettier-ignore
@@ -270,14 +285,15 @@ suite('writes', () => {
       return Response.json(next, { status: 'status' in next ? Number(next.status) : 200 })
     }
     const session = sessionOf(here.alice, { isSignedIn: true, answer })
-    const provider = openProvider(
-      { networks: { 31_337: { origin: 'http://localhost', session } }, onApproval: ({ url }) => void opened.push(url) },
-      { sleep: async () => {} },
-    )
+    const clock = { now: () => 0, sleep: async () => {} }
+    const provider = createProvider({
+      networks: { 31_337: { origin: 'http://localhost', session, clock } },
+      openApproval: ({ url }) => void opened.push(url),
+    })
     return { asked, opened, provider, send: () => codeOf(provider, 'eth_sendTransaction', { to: erc20 }) }
   }
   const approval = { id: 'apr_1', url: 'http://localhost/approve', expiresAt: '' }
-  const problem = (status: number, code: string, more: object = {}) => ({ status, code, title: 'T', detail: 'D', ...more }) // prettier-ignore
+  const problem = (status: number, code: string, more: object = {}) => ({ status, code, title: 'T', detail: 'D', retryable: false, ...more }) // prettier-ignore
 
   test('a lost answer and one that can be repeated are repeated with the same key', async () => {
     const { asked, send } = scripted([null, problem(503, 'overloaded', { retryable: true }), { hash: '0x12' }])
@@ -320,7 +336,11 @@ suite('writes', () => {
   })
 
   for (const [name, answers, code] of [
-    ['denied', [problem(403, 'approval_required', { approval }), { state: 'denied' }], 4001],
+    [
+      'denied',
+      [problem(403, 'approval_required', { approval }), { state: 'denied' }, problem(403, 'approval_denied')],
+      4001,
+    ],
     ['denied before', [problem(403, 'approval_denied')], 4001],
     ['forbidden by policy', [problem(403, 'policy_denied')], -32_003],
     ['without the permission', [problem(403, 'insufficient_scope')], 4100],

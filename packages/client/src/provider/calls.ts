@@ -1,21 +1,14 @@
+import { ClientError } from '../errors.ts'
+import type { Hex, Transaction } from '../wire.ts'
 import { invalidParams, ProviderError, unauthorized } from './errors.ts'
 import type { WalletNetwork } from './network.ts'
-import { addressOf, callOf, objectOf, quantityOf, toQuantity, type Call, type Hex } from './params.ts'
+import { addressOf, callOf, objectOf, quantityOf, toQuantity, type Call } from './params.ts'
 
 /** calls per batch, the limit of the API */
 const MAX_CALLS = 20
 const VERSION = '2.0.0'
 
 type Written = { id: string }
-type Transaction = {
-  id: string
-  state: string
-  chainId: number
-  hash: Hex
-  operation?: unknown
-  receipt: { blockHash: Hex; blockNumber: number; status: 'SUCCESS' | 'REVERTED'; gasUsed: { hex: Hex } } | null
-}
-
 /** The calls of a `wallet_sendCalls` (EIP-5792), by the id that it returned. */
 export type SentCalls = Map<string, { network: WalletNetwork; transaction: string; isAtomic: boolean }>
 
@@ -47,8 +40,8 @@ export async function sendCalls(
   await assertAccount(network, from)
   const isAtomic = made.length > 1
   const transaction = isAtomic
-    ? await network.api.write<Written>('/v1/contracts/method/write/batch', { calls: made }) // prettier-ignore
-    : await network.api.write<Written>('/v1/transactions', made[0])
+    ? await network.requests.write('/v1/contracts/method/write/batch', { calls: made }, {}, (written: Written) => written) // prettier-ignore
+    : await network.requests.write('/v1/transactions', made[0], {}, (written: Written) => written)
   const name = typeof id === 'string' ? id : transaction.id
   sent.set(name, { network, transaction: transaction.id, isAtomic })
   return { id: name }
@@ -83,13 +76,13 @@ export async function callsStatus(
   if (typeof id !== 'string') throw invalidParams('The id is not a text.')
   const { network, transaction, isAtomic } = sent.get(id) ?? { network: current, transaction: id, isAtomic: undefined }
   if (!sent.has(id) && !id.startsWith('tx_')) throw new ProviderError(5730, 'This wallet did not send these calls.')
-  const found = await network.api
+  const { body } = await network.requests
     .get<Transaction>(`/v1/transactions/${encodeURIComponent(transaction)}`)
     .catch((error: unknown) => {
-      if ((error as { code?: unknown }).code !== 'transaction_not_found') throw error
+      if (!(error instanceof ClientError) || error.code !== 'transaction_not_found') throw error
       throw new ProviderError(5730, 'This wallet did not send these calls.')
     })
-  const { state, chainId, hash, operation, receipt } = found
+  const { state, chainId, hash, operation, receipt } = body
   return {
     version: VERSION,
     id,
@@ -112,7 +105,7 @@ async function receiptOf(
     status: receipt.status === 'SUCCESS' ? '0x1' : '0x0',
     blockHash: receipt.blockHash,
     blockNumber: toQuantity(receipt.blockNumber),
-    gasUsed: toQuantity(Number(receipt.gasUsed.hex)),
+    gasUsed: toQuantity(receipt.gasUsed),
     transactionHash: hash,
   }
 }

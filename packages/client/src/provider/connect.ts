@@ -1,6 +1,7 @@
+import type { Hex } from '../wire.ts'
 import { invalidParams, unsupported } from './errors.ts'
 import type { WalletNetwork } from './network.ts'
-import { objectOf, quantityOf, toQuantity, type Hex } from './params.ts'
+import { objectOf, quantityOf, toQuantity } from './params.ts'
 
 type SignedIn = { address: Hex; capabilities: Record<string, unknown> }
 
@@ -21,7 +22,12 @@ export async function walletConnect(
   const address = await network.signIn()
   if (wanted === null) return { accounts: [{ address, capabilities: {} }] }
   const message = signInMessage(wanted, { address, chainId: network.chainId })
-  const { signature } = await network.api.write<{ signature: Hex }>('/v1/signatures/message', { message })
+  const signature = await network.requests.write(
+    '/v1/signatures/message',
+    { message },
+    {},
+    (signed: { signature: Hex }) => signed.signature,
+  )
   return { accounts: [{ address, capabilities: { signInWithEthereum: { message, signature } } }] }
 }
 

@@ -1,16 +1,4 @@
-/** The parts of an error of the API that decide what a wallet answers. */
-type ApiError = { status: number; code: string; message: string; problem?: Problem }
-
-/** Fields of a problem document (RFC 9457) that are read here. */
-export type Problem = {
-  code: string
-  status: number
-  title: string
-  detail: string
-  retryable: boolean
-  revert?: { data: string }
-  approval?: { id: string; url: string; expiresAt: string }
-}
+import { ClientError, SignedOut, Unknown } from '../errors.ts'
 
 /**
  * An error of a wallet: EIP-1193, EIP-1474, EIP-5792. `data`: the problem document of the API, if there is one; for a
@@ -33,7 +21,7 @@ export const unsupported = (method: string): ProviderError =>
   new ProviderError(4200, `This wallet does not support ${method}.`)
 export const invalidParams = (message: string): ProviderError => new ProviderError(-32602, message)
 
-/** Codes by the error of the API. Any other one is judged by its status. */
+/** Codes by the error of the service. Any other one is judged by its status. */
 const CODES: Record<string, number> = {
   approval_denied: 4001,
   approval_required: 4001,
@@ -45,32 +33,30 @@ const CODES: Record<string, number> = {
 }
 
 /**
- * Converts an error of the API or of the network.
+ * Converts an error of the client.
  * @param isWrite  whether the request signs: libraries repeat a request after -32603, which for a write would be a
  *     second one, so a write gets -32000 instead
  */
 export function toProviderError(error: unknown, { isWrite }: { isWrite: boolean }): ProviderError {
   if (error instanceof ProviderError) return error
-  if (!isApiError(error)) {
-    const message = isWrite
-      ? 'The wallet service did not answer. The request may have been carried out.'
-      : 'The wallet service did not answer.'
-    return new ProviderError(isWrite ? -32_000 : -32_603, message)
-  }
-  const { status, problem } = error
-  const code = CODES[error.code] ?? codeOf(status, isWrite)
+  const { message } = error as Error
+  if (!(error instanceof ClientError)) return new ProviderError(isWrite ? -32_000 : -32_603, message)
+  const { problem } = error
+  const code = codeOf(error, isWrite)
+  if (problem === null) return new ProviderError(code, message)
+  const revert = code === 3 ? { message: 'execution reverted', data: problem.revert?.data } : {}
   // Libraries recognise some failures by words, such as "insufficient funds", and titles have these words.
-  const message = problem === undefined ? error.message : `${problem.title}. ${problem.detail}`
-  const revert = code === 3 ? { message: 'execution reverted', data: problem?.revert?.data } : {}
-  return new ProviderError(code, message, problem === undefined ? undefined : { ...problem, ...revert })
+  return new ProviderError(code, `${problem.title}. ${message}`, { ...problem, ...revert })
 }
 
-function codeOf(status: number, isWrite: boolean): number {
+function codeOf(error: ClientError, isWrite: boolean): number {
+  const { code, status } = error
+  if (error instanceof SignedOut) return 4100
+  if (error instanceof Unknown) return -32_000
+  const known = CODES[code]
+  if (known !== undefined) return known
   if (status === 401 || status === 403) return 4100
   if (status === 429) return -32_005
-  if (status >= 500) return isWrite ? -32_000 : -32_603
+  if (status >= 500 || status === 0) return isWrite ? -32_000 : -32_603
   return status === 422 && isWrite ? -32_003 : -32_602
 }
-
-const isApiError = (error: unknown): error is ApiError =>
-  error instanceof Error && typeof (error as Partial<ApiError>).status === 'number' && typeof (error as Partial<ApiError>).code === 'string' // prettier-ignore

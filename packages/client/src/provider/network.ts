@@ -1,14 +1,14 @@
+import type { Hex } from '../wire.ts'
+import type { Requests } from '../request.ts'
 import type { Session } from '../session.ts'
-import { toProviderError, unauthorized } from './errors.ts'
-import type { Hex } from './params.ts'
+import { denied, toProviderError, unauthorized } from './errors.ts'
 import { collectReads } from './reads.ts'
-import type { Api } from './api.ts'
 
 /** One network of a provider, and the user's account there. */
 export type WalletNetwork = {
   chainId: number
   session: Session
-  api: Api
+  requests: Requests
   isSignedIn(): boolean
   /** Returns the account, or null without a session. */
   account(): Promise<Hex | null>
@@ -28,12 +28,12 @@ export type WalletNetwork = {
 export function openNetwork({
   chainId,
   session,
-  api,
+  requests,
   rpcUrl,
 }: {
   chainId: number
   session: Session
-  api: Api
+  requests: Requests
   rpcUrl: string | undefined
 }): WalletNetwork {
   /** the account of the present session */
@@ -47,7 +47,7 @@ export function openNetwork({
   async function account(): Promise<Hex | null> {
     await settled(session)
     if (!isSignedIn()) return null
-    known ??= api.get<{ address: Hex }>('/v1/me').then(({ address }) => address)
+    known ??= requests.get<{ address: Hex }>('/v1/me').then(({ body }) => body.address)
     try {
       return await known
     } catch (error) {
@@ -62,7 +62,7 @@ export function openNetwork({
   async function askAtomic(to: Hex): Promise<boolean> {
     const body = { calls: [{ to }, { to }], dryRun: true }
     try {
-      await api.post('/v1/contracts/method/write/batch', body)
+      await requests.ask('/v1/contracts/method/write/batch', body)
       return true
     } catch (error) {
       // Any other refusal may be of this moment: the next question asks again.
@@ -71,7 +71,7 @@ export function openNetwork({
     }
   }
 
-  const read = collectReads((calls) => api.post('/v1/rpc', calls))
+  const read = collectReads(async (calls) => (await requests.ask('/v1/rpc', calls)).body)
   const readBefore = collectReads(async (calls) => {
     const headers = { 'content-type': 'application/json' }
     const response = await fetch(rpcUrl!, { method: 'POST', headers, body: JSON.stringify(calls) })
@@ -81,15 +81,15 @@ export function openNetwork({
   return {
     chainId,
     session,
-    api,
+    requests,
     isSignedIn,
     account,
     signIn: async () => {
       // Nothing is awaited before a sign-in that a click began: browsers would block its window.
-      if (session.state.status === 'signed-out') await session.signIn()
+      if (session.state.status === 'signed-out') await begin(session)
       const first = await account()
       if (first !== null) return first
-      await session.signIn()
+      await begin(session)
       const second = await account()
       if (second === null) throw unauthorized('The sign-in did not give a session.')
       return second
@@ -104,6 +104,15 @@ export function openNetwork({
       if (rpcUrl === undefined) throw unauthorized('Nobody is signed in.')
       return readBefore(method, params)
     },
+  }
+}
+
+async function begin(session: Session): Promise<void> {
+  try {
+    await session.signIn()
+  } catch (error) {
+    const { message } = error as Error
+    throw denied(`The sign-in did not succeed: ${message}`)
   }
 }
 

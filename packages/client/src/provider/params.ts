@@ -1,6 +1,5 @@
+import type { Hex } from '../wire.ts'
 import { invalidParams } from './errors.ts'
-
-export type Hex = `0x${string}`
 
 /** A call that the user's account makes; wei as decimal text, as the API takes it. */
 export type Call = { to: Hex; data?: Hex; value?: string }
@@ -69,7 +68,7 @@ function bytesOf(value: unknown): Hex {
 }
 
 /** Formats a chain id as EIP-1193 has it. */
-export const toQuantity = (number: number): Hex => `0x${number.toString(16)}`
+export const toQuantity = (number: number | bigint): Hex => `0x${number.toString(16)}`
 
 /**
  * Reads the message of `personal_sign`: 0x-hex of bytes, or text.

@@ -1,25 +1,29 @@
+import type { Hex } from '../wire.ts'
+import { openRequests, type ClientOptions, type OpenApproval } from '../request.ts'
 import type { Session } from '../session.ts'
-import { openApi, type Approval } from './api.ts'
 import { assertAccount, callsStatus, sendCalls, type SentCalls } from './calls.ts'
 import { walletConnect } from './connect.ts'
 import { denied, invalidParams, ProviderError, toProviderError, unsupported } from './errors.ts'
 import { openNetwork, type WalletNetwork } from './network.ts'
-import { isAddress, messageOf, objectOf, quantityOf, toQuantity, transactionOf, type Hex } from './params.ts'
+import { isAddress, messageOf, objectOf, quantityOf, toQuantity, transactionOf } from './params.ts'
 import { READS } from './reads.ts'
 
 /**
- * One network of a provider.
- * - `origin`: the installation, such as `https://wallet.example`
- * - `session`: the user's sign-in to the application of this network
- * - `rpcUrl`: answers reads while nobody is signed in
+ * One network of a provider. `session`: the user's sign-in to the application of this network. `rpcUrl`: answers reads
+ * while nobody is signed in.
  */
-export type ProviderNetwork = { origin: string; session: Session; rpcUrl?: string }
+export type ProviderNetwork = Pick<ClientOptions, 'origin' | 'language' | 'clock'> & {
+  session: Session
+  rpcUrl?: string
+}
 
 export type ProviderOptions = {
-  /** networks by chain id; the first one is the one to begin with */
+  /** networks by chain id */
   networks: Record<number, ProviderNetwork>
-  /** Shows the page on which the user approves a request; default: opens a window. */
-  onApproval?: (approval: Approval) => void
+  /** network to begin with; the lowest chain id if absent. Later, the browser remembers the last one. */
+  chainId?: number
+  /** shows the page on which the user approves a request; opens a window if absent */
+  openApproval?: OpenApproval
 }
 
 export type ProviderEvents = {
@@ -51,21 +55,14 @@ const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedDa
  * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
  * session; signing and sending happen at the installation.
  */
-export function createProvider(options: ProviderOptions): Provider {
-  return openProvider(options)
-}
-
-/** As `createProvider`. @param sleep  waits for milliseconds */
-export function openProvider(
-  { networks, onApproval = openWindow }: ProviderOptions,
-  { sleep }: { sleep?: (ms: number) => Promise<void> } = {},
-): Provider {
+export function createProvider({ networks, chainId: begin, openApproval = openWindow }: ProviderOptions): Provider {
   const all = new Map<number, WalletNetwork>()
-  for (const [id, { origin, session, rpcUrl }] of Object.entries(networks)) {
+  for (const [id, { rpcUrl, session, ...settings }] of Object.entries(networks)) {
     const chainId = Number(id)
-    all.set(chainId, openNetwork({ chainId, session, rpcUrl, api: openApi({ origin, session, onApproval, sleep }) }))
+    const requests = openRequests({ ...settings, session, openApproval })
+    all.set(chainId, openNetwork({ chainId, session, rpcUrl, requests }))
   }
-  const [first] = all.values()
+  const first = all.get(rememberedChain()) ?? (begin === undefined ? [...all.values()][0] : all.get(begin))
   if (first === undefined) throw new TypeError('A provider needs at least one network.')
   let current = first
   /** the account that listeners know of */
@@ -115,17 +112,8 @@ export function openProvider(
     return account === null ? [] : [account]
   }
 
-  async function signedIn(network: WalletNetwork): Promise<Hex> {
-    try {
-      return await network.signIn()
-    } catch (error) {
-      if (error instanceof ProviderError) throw error
-      throw denied('The sign-in did not succeed.')
-    }
-  }
-
   async function requestAccounts(): Promise<Hex[]> {
-    const account = await signedIn(current)
+    const account = await current.signIn()
     show(account)
     return [account]
   }
@@ -142,8 +130,9 @@ export function openProvider(
     if (next === undefined) throw new ProviderError(4901, `This wallet does not serve network ${chainId}.`)
     if (next === current) return null
     // Who is signed in remains so: an empty list of accounts would end the session of the page.
-    const account = current.isSignedIn() ? await signedIn(next) : await next.account()
+    const account = current.isSignedIn() ? await next.signIn() : await next.account()
     current = next
+    rememberChain(chainId)
     emit('chainChanged', toQuantity(chainId))
     show(account)
     return null
@@ -159,7 +148,12 @@ export function openProvider(
     const network = current
     const { from, call } = transactionOf(params[0], network)
     await assertAccount(network, from)
-    const { hash, id } = await network.api.write<{ hash: Hex; id: string }>('/v1/transactions', call)
+    const { hash, id } = await network.requests.write(
+      '/v1/transactions',
+      call,
+      {},
+      (one: { hash: Hex; id: string }) => one,
+    )
     if (written.size === MAX_WRITTEN) written.delete(written.keys().next().value!)
     written.set(hash, { network, id })
     return hash
@@ -174,15 +168,15 @@ export function openProvider(
     const receipt = await network.read('eth_getTransactionReceipt', params)
     const own = written.get(params[0] as Hex)
     if (receipt !== null || own?.network !== network) return receipt
-    const { hash } = await network.api.get<{ hash: Hex }>(`/v1/transactions/${encodeURIComponent(own.id)}`)
-    return hash === params[0] ? null : network.read('eth_getTransactionReceipt', [hash])
+    const { body } = await network.requests.get<{ hash: Hex }>(`/v1/transactions/${encodeURIComponent(own.id)}`)
+    return body.hash === params[0] ? null : network.read('eth_getTransactionReceipt', [body.hash])
   }
 
   async function sign(path: string, body: unknown, account: unknown): Promise<Hex> {
     const network = current
     if (!isAddress(account)) throw invalidParams('The account is not an address.')
     await assertAccount(network, account)
-    return (await network.api.write<{ signature: Hex }>(path, body)).signature
+    return network.requests.write(path, body, {}, (signed: { signature: Hex }) => signed.signature)
   }
 
   async function capabilities([account, chainIds]: readonly unknown[]): Promise<object> {
@@ -269,7 +263,26 @@ export function openProvider(
   return provider
 }
 
-function openWindow({ url }: Approval): void {
+const REMEMBERED = 'chatelaine.chainId'
+
+/** Returns the network of the last switch; NaN: none. A browser may refuse its storage, and a server has none. */
+function rememberedChain(): number {
+  try {
+    return Number(globalThis.localStorage.getItem(REMEMBERED) ?? Number.NaN)
+  } catch {
+    return Number.NaN
+  }
+}
+
+function rememberChain(chainId: number): void {
+  try {
+    globalThis.localStorage.setItem(REMEMBERED, String(chainId))
+  } catch {
+    // The next page begins with the first network.
+  }
+}
+
+const openWindow: OpenApproval = ({ url }) => {
   if (globalThis.open(url, '_blank', 'popup,width=480,height=720') === null)
-    throw denied('The browser blocked the window in which to approve. Show the page in `onApproval`.')
+    throw denied('The browser blocked the window in which to approve. Show the page in `openApproval`.')
 }

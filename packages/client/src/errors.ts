@@ -1,0 +1,165 @@
+import type { Problem, Revert, Transaction } from './wire.ts'
+
+/** Codes that an application usually decides by. The service can add others: `docs/reference/errors.md` lists all. */
+export type ErrorCode =
+  | 'account_frozen'
+  | 'approval_denied'
+  | 'approval_required'
+  | 'execution_reverted'
+  | 'fee_cap_reached'
+  | 'insufficient_funds'
+  | 'insufficient_scope'
+  | 'insufficient_tokens'
+  | 'invalid_argument'
+  | 'invalid_token'
+  | 'no_answer'
+  | 'policy_denied'
+  | 'rate_limited'
+  | 'signed_out'
+  | 'transaction_cancelled'
+  | 'transaction_failed'
+  | 'transaction_replaced'
+  | 'transaction_reverted'
+  // oxlint-disable-next-line typescript/ban-types -- keeps the names above in completions of an open union
+  | (string & {})
+
+/** Facts of an error. `problem` is the service's document; without one the client itself names the code. */
+export type ErrorFacts = {
+  code: ErrorCode
+  message: string
+  /** HTTP status; 0: no response, or the client found the fault itself */
+  status?: number
+  problem?: Problem | null
+  /** for an error without a problem document, in English */
+  userMessage?: string
+}
+
+/** An error of a call. Decide by its class and `code`; show `userMessage`; log `message` and `requestId`. No text has a token. */
+export class ClientError extends Error {
+  // Literals: a bundler shortens the names of classes.
+  override readonly name: string = 'ClientError'
+  readonly code: ErrorCode
+  /** HTTP status; 0: no response, or the client found the fault itself */
+  readonly status: number
+  readonly problem: Problem | null
+  /** id of the request in the service's log; null without a problem document */
+  readonly requestId: string | null
+  /** a text for the user, in the language of the client's `language`; in English if there was no response */
+  readonly userMessage: string
+
+  constructor({ code, message, status = 0, problem = null, userMessage }: ErrorFacts) {
+    super(message)
+    this.code = code
+    this.status = status
+    this.problem = problem
+    this.requestId = problem?.requestId ?? null
+    this.userMessage = problem?.userMessage ?? userMessage ?? 'This did not work. Try again.'
+  }
+}
+
+/** The session has ended, or its access token is not valid (401). Nothing was done: sign the user in. */
+export class SignedOut extends ClientError {
+  override readonly name = 'SignedOut'
+
+  constructor(facts: Partial<ErrorFacts> = {}) {
+    super({
+      code: 'signed_out',
+      message: 'There is no valid session. Nothing was sent. Sign the user in.',
+      userMessage: 'You are not signed in. Sign in, then try again.',
+      ...facts,
+    })
+  }
+}
+
+/** The service refused the request, or the transaction can never be mined. The same request will not succeed later by itself. */
+export class Refused extends ClientError {
+  override readonly name = 'Refused'
+}
+
+/** The request is not valid. Nothing was done. `pointers` name the places, such as `/args/1`. */
+export class InvalidInput extends ClientError {
+  override readonly name = 'InvalidInput'
+  readonly pointers: readonly string[]
+
+  constructor({ pointers, ...facts }: ErrorFacts & { pointers?: readonly string[] }) {
+    super(facts)
+    const places = facts.problem?.errors?.map(({ pointer, parameter }) => pointer ?? parameter ?? '') ?? []
+    this.pointers = pointers ?? places.filter((place) => place !== '')
+  }
+}
+
+/** The contract reverted: in the simulation (nothing was sent), or in a block (`transaction` is then present). */
+export class Reverted extends ClientError {
+  override readonly name = 'Reverted'
+  /** the contract's reason; null if it gave none */
+  readonly revert: Revert | null
+  readonly transaction: Transaction | null
+
+  constructor({
+    revert,
+    transaction = null,
+    ...facts
+  }: ErrorFacts & { revert: Revert | null; transaction?: Transaction | null }) {
+    super(facts)
+    this.revert = revert
+    this.transaction = transaction
+  }
+}
+
+/** The service could not answer within the client's tries, and did nothing. Try again later, after `retryAfterMs`. */
+export class Busy extends ClientError {
+  override readonly name = 'Busy'
+  /** what the service asked for; null if it did not say */
+  readonly retryAfterMs: number | null
+
+  constructor({ retryAfterMs = null, ...facts }: ErrorFacts & { retryAfterMs?: number | null }) {
+    super(facts)
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+/**
+ * The user must approve the request. Nothing was signed. Thrown without `openApproval`, or if the user did not decide in time.
+ * `resume` waits for the decision, and repeats the request with its key.
+ */
+export class ApprovalRequired<T = unknown> extends ClientError {
+  override readonly name = 'ApprovalRequired'
+  /** the page to open for the user; `expiresAt` is ISO 8601 */
+  readonly approval: { readonly id: string; readonly url: string; readonly expiresAt: string }
+  /** idempotency key of the request */
+  readonly key: string
+  readonly resume: (options?: { signal?: AbortSignal | undefined }) => Promise<T>
+
+  constructor({
+    approval,
+    key,
+    resume,
+    ...facts
+  }: ErrorFacts & Pick<ApprovalRequired<T>, 'approval' | 'key' | 'resume'>) {
+    super(facts)
+    this.approval = approval
+    this.key = key
+    this.resume = resume
+  }
+}
+
+/**
+ * No answer says whether a write was made. Never send it with another key. `resume` repeats it with the same key, which
+ * returns the first write if there was one.
+ */
+export class Unknown<T = unknown> extends ClientError {
+  override readonly name = 'Unknown'
+  /** idempotency key of the write; null for a cancellation or a speed-up, whose `resume` reads the transaction */
+  readonly key: string | null
+  readonly resume: (options?: { signal?: AbortSignal | undefined }) => Promise<T>
+
+  constructor({ key, resume, ...facts }: ErrorFacts & Pick<Unknown<T>, 'key' | 'resume'>) {
+    super({
+      userMessage:
+        'The service did not respond in time. If you were sending something, it may have been sent. Check your transactions before you try again.',
+      ...facts,
+    })
+    this.key = key
+    this.resume = resume
+  }
+}

@@ -1,0 +1,30 @@
+// Left for webhooks and events: `verifyWebhook` and `events()`, as soon as the service sends any.
+export { createClient } from './client.ts'
+export type {
+  BatchCall,
+  BlockTag,
+  Client,
+  HistoryFilter,
+  HistoryRange,
+  MessageInput,
+  ReadCall,
+  ReadOutcome,
+  SendRequest,
+  SentTransfer,
+  To,
+  TransferRequest,
+  TransferSimulation,
+  TypedData,
+  VerifyRequest,
+  Write,
+  WriteCall,
+  WriteSimulation,
+} from './client.ts'
+export type { AbiSource, ContractCall, FunctionOf, ResultOf } from './abi.ts'
+export { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
+export type { ErrorCode, ErrorFacts } from './errors.ts'
+export type { List, Page } from './list.ts'
+export type { CallOptions, ClientOptions, Clock, OpenApproval, WriteOptions } from './request.ts'
+export type { Session, SessionState } from './session.ts'
+export type { Submission, TransactionHandle, WaitOptions } from './transaction.ts'
+export type * from './wire.ts'

@@ -1,0 +1,265 @@
+import { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
+import type { Session } from './session.ts'
+import type { Approval, Problem } from './wire.ts'
+
+/** Time as the client uses it: a test passes its own. */
+export type Clock = {
+  /** milliseconds */
+  now(): number
+  /** Resolves after `ms`, or at once when `signal` is aborted. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+/** Opens the page on which the user decides, such as `({ url }) => window.open(url, 'approval', 'popup')`. */
+export type OpenApproval = (approval: ApprovalRequired['approval']) => unknown
+
+/** Settings of a client. Exactly one of `session` and `token`. */
+export type ClientOptions = {
+  /** of the service, such as `https://wallet.example`; a path before `/v1` is allowed */
+  origin: string | URL
+  /** the sign-in of a user: `createSession` of `/browser`, or what `/server` gives */
+  session?: Pick<Session, 'fetch'> & Partial<Pick<Session, 'subscribe'>>
+  /** returns the access token for each request */
+  token?: () => string | Promise<string>
+  /** replaces the global one, with `token` */
+  fetch?: (input: string, init?: RequestInit) => Promise<Response>
+  /** language of `userMessage`, as in `Accept-Language`; in a browser its own if absent */
+  language?: string
+  /** shows the user a request that needs approval; the call then waits for the decision. Without it, the call throws `ApprovalRequired` */
+  openApproval?: OpenApproval
+  /** milliseconds until a request counts as unanswered; 35,000 if absent */
+  timeoutMs?: number
+  clock?: Clock
+  /** 0 to below 1, for the delays between tries */
+  random?: () => number
+}
+
+/** Options of every call. */
+export type CallOptions = { signal?: AbortSignal | undefined }
+
+/** Options of a write or signature. One key makes at most one: store your own with the order that it belongs to. */
+export type WriteOptions = CallOptions & {
+  /** 1 to 255 printable ASCII characters; a UUID if absent */
+  idempotencyKey?: string
+  openApproval?: OpenApproval
+}
+
+type Attempt = { method?: 'GET' | 'POST'; path: string; body?: unknown; key?: string; prefer?: string | undefined }
+type Query = Record<string, string | number | boolean | undefined>
+
+/** A response with its body; integers are bigints. */
+type Answer<T> = { body: T; headers: Headers; status: number }
+
+/** The requests of one client. */
+export type Requests = {
+  /** Reads: repeated when there is no answer. @throws ClientError */
+  get<T>(path: string, query?: Query, options?: CallOptions & { prefer?: string | undefined }): Promise<Answer<T>>
+  /** Posts a read: as `get`. */
+  ask<T>(path: string, body: unknown, options?: CallOptions): Promise<Answer<T>>
+  /** Writes with an idempotency key, and asks the user for approval. @param then  makes the result of the answer */
+  write<T, R>(path: string, body: unknown, options: WriteOptions, then: (body: T, key: string) => R): Promise<R>
+  /** Posts an act without a key, which is not repeated when there is no answer. @param recover  what `resume` does then */
+  act<T>(path: string, options: CallOptions, recover: (options?: CallOptions) => Promise<T>): Promise<T>
+  sleep: Clock['sleep']
+}
+
+const MAX_TRIES = 5
+const WINDOW_MS = 60_000
+const FIRST_DELAY_MS = 500
+const POLL_MS = 1_000
+
+/** Errors after which a write may have been made. */
+const MAY_BE_DONE = /^(internal_error|signer_unavailable|database_unavailable)$/
+/** Refusals that say nothing of an earlier try without an answer: the service gives them before it looks at the key. */
+const BEFORE_THE_KEY = /^(invalid_token|insufficient_scope|application_suspended|account_frozen)$/
+
+/** Opens the request layer of a client. */
+export function openRequests(options: ClientOptions): Requests {
+  const { session, language, timeoutMs = 35_000, clock = systemClock, random = Math.random } = options
+  const base = String(options.origin).replace(/\/+$/, '')
+
+  /** Sends once. @returns null if the service did not answer @throws what the session or `token` says */
+  async function send(attempt: Attempt, signal?: AbortSignal): Promise<Answer<unknown> | null> {
+    const { method, path, body, key, prefer } = attempt
+    const headers: Record<string, string> = { accept: 'application/json' }
+    if (body !== undefined) headers['content-type'] = 'application/json'
+    if (language !== undefined) headers['accept-language'] = language
+    if (key !== undefined) headers['idempotency-key'] = key
+    if (prefer !== undefined) headers.prefer = prefer
+    if (session === undefined) headers.authorization = `Bearer ${await tokenOf(options)}`
+    const limit = AbortSignal.timeout(timeoutMs)
+    const init: RequestInit = {
+      method: method ?? (body === undefined ? 'GET' : 'POST'),
+      headers,
+      redirect: 'error',
+      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+    }
+    if (body !== undefined) init.body = JSON.stringify(body, asText)
+    try {
+      const response = await (session ?? { fetch: options.fetch ?? fetch }).fetch(`${base}${path}`, init)
+      const answer = {
+        body: JSON.parse(await response.text(), revive) as unknown,
+        headers: response.headers,
+        status: response.status,
+      }
+      // A page of a proxy is no answer of the service.
+      return response.ok || isProblem(answer.body) ? answer : null
+    } catch (error) {
+      // The message of any other error can have the headers of the request: it is not passed on.
+      if (error instanceof ClientError) throw error
+      return null
+    }
+  }
+
+  /**
+   * Tries until an answer settles the request.
+   * @param resume  of a write, whose outcome is open after a try without an answer; null for a read
+   * @param repeats  whether a try without an answer is repeated
+   */
+  async function settle(
+    attempt: Attempt,
+    { signal }: CallOptions,
+    resume: Unknown['resume'] | null,
+    repeats = true,
+  ): Promise<Answer<unknown>> {
+    const end = clock.now() + WINDOW_MS
+    let unknown: Unknown | null = null
+    for (let tries = 1; ; tries++) {
+      if (signal?.aborted) throw unknown ?? signal.reason
+      const answer = await send(attempt, signal).catch((error: unknown) => {
+        throw unknown ?? error
+      })
+      if (answer !== null && answer.status < 400) return answer
+      const problem = answer === null ? null : (answer.body as Problem)
+      if (resume !== null && (problem === null || MAY_BE_DONE.test(problem.code))) {
+        const { code = 'no_answer', status = 0, detail = 'The service did not answer.' } = problem ?? {}
+        const message = `${detail} The write may have been made: resume it with its key.`
+        unknown = new Unknown({ code, status, problem, message, key: attempt.key ?? null, resume })
+      }
+      const retryAfterMs = retryAfterOf(answer)
+      const delay = (retryAfterMs ?? 0) + random() * FIRST_DELAY_MS * 2 ** tries
+      const isRepeatable = problem === null ? repeats : allowsRepeat(problem)
+      if (isRepeatable && tries < MAX_TRIES && clock.now() + delay < end) {
+        await clock.sleep(delay, signal)
+        continue
+      }
+      const isSettled = problem !== null && problem.status < 500 && !isRepeatable && !BEFORE_THE_KEY.test(problem.code)
+      if (unknown !== null && !isSettled) throw unknown
+      if (problem !== null) throw errorOf(problem, retryAfterMs)
+      if (signal?.aborted) throw signal.reason
+      throw new Busy({
+        code: 'no_answer',
+        message: 'The service did not answer. Nothing was changed. Try again later.',
+      })
+    }
+  }
+
+  async function write<T, R>(
+    path: string,
+    body: unknown,
+    { idempotencyKey: key = crypto.randomUUID(), openApproval = options.openApproval, signal }: WriteOptions,
+    then: (body: T, key: string) => R,
+  ): Promise<R> {
+    async function run(of: CallOptions = {}, asked?: string): Promise<R> {
+      try {
+        return then((await settle({ path, body, key }, of, run)).body as T, key)
+      } catch (error) {
+        const problem = error instanceof Refused ? error.problem : null
+        if (problem?.approval === undefined) throw error
+        const { approval, code, detail, status } = problem
+        const needed = new ApprovalRequired<R>({
+          ...{ code, message: detail, status, problem, approval, key },
+          resume: async (more = {}) => {
+            if ((await decided(approval.id, more)) === 'expired') throw needed
+            return run(more, approval.id)
+          },
+        })
+        // An approval that does not let its request through must not be asked for in a circle.
+        if (openApproval === undefined || asked === approval.id) throw needed
+        await openApproval(approval)
+        return needed.resume(of)
+      }
+    }
+    return run({ signal })
+  }
+
+  /** Waits for the user's decision. @returns the state, which is not `waiting` */
+  async function decided(id: string, of: CallOptions): Promise<Approval['state']> {
+    for (;;) {
+      const { body } = await get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, {}, of)
+      if (body.state !== 'waiting') return body.state
+      await clock.sleep(POLL_MS, of.signal)
+    }
+  }
+
+  const get: Requests['get'] = async (path, query = {}, { signal, prefer } = {}) =>
+    (await settle({ path: `${path}${textOf(query)}`, prefer }, { signal }, null)) as Answer<never>
+
+  return {
+    get,
+    write,
+    ask: async (path, body, of = {}) => (await settle({ path, body }, of, null)) as Answer<never>,
+    act: async (path, of, recover) => (await settle({ method: 'POST', path }, of, recover, false)).body as never,
+    sleep: clock.sleep,
+  }
+}
+
+/** Whether the service allows the same request again. A gas budget without a time of reset needs an operator. */
+const allowsRepeat = ({ retryable, resetsAt, code }: Problem): boolean =>
+  (retryable && resetsAt !== null) || code === 'invalid_dpop_proof'
+
+/** Makes the error of a problem document. */
+export function errorOf(problem: Problem, retryAfterMs: number | null): ClientError {
+  const { code, detail, status, revert = null, errors = [] } = problem
+  const facts = { code, message: detail, status, problem }
+  if (status === 401) return new SignedOut(facts)
+  if (revert !== null || code === 'execution_reverted') return new Reverted({ ...facts, revert })
+  if (allowsRepeat(problem)) return new Busy({ ...facts, retryAfterMs })
+  return status === 400 || errors.length > 0 ? new InvalidInput(facts) : new Refused(facts)
+}
+
+const isProblem = (body: unknown): boolean => typeof (body as Partial<Problem> | null)?.retryable === 'boolean'
+
+function retryAfterOf(answer: Answer<unknown> | null): number | null {
+  const text = answer?.headers.get('retry-after') ?? ''
+  return /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : null
+}
+
+/** Writes a bigint as decimal text. */
+const asText = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
+
+/** Reads each big-number object of the wire as a bigint. */
+function revive(_key: string, value: unknown): unknown {
+  const { type, hex } = (value ?? {}) as { type?: unknown; hex?: unknown }
+  if (type !== 'BigNumber' || typeof hex !== 'string') return value
+  return hex.startsWith('-') ? -BigInt(hex.slice(1)) : BigInt(hex)
+}
+
+function textOf(query: Query): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()}`
+}
+
+async function tokenOf({ token }: ClientOptions): Promise<string> {
+  const text = await token?.()
+  // A character that a header cannot have would put the token into the text of an error.
+  if (text === undefined || !/^[\x21-\x7e]+$/.test(text)) throw new SignedOut()
+  return text
+}
+
+const systemClock: Clock = {
+  now: () => performance.now(),
+  sleep: (ms, signal) =>
+    new Promise((resolve) => {
+      const wake = () => {
+        clearTimeout(timer)
+        signal?.removeEventListener('abort', wake)
+        resolve()
+      }
+      const timer = setTimeout(wake, ms)
+      signal?.addEventListener('abort', wake)
+      if (signal?.aborted) wake()
+    }),
+}

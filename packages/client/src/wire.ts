@@ -1,0 +1,269 @@
+/**
+ * Shapes of the API as this package returns them: each integer that the wire has as a big-number object is a bigint.
+ * `test/wire.test.ts` holds them equal to the schemas of the service.
+ */
+
+/** 0x-prefixed hexadecimal */
+export type Hex = `0x${string}`
+
+/** Problem document of an error (RFC 9457). */
+export type Problem = {
+  type: string
+  title: string
+  status: number
+  detail: string
+  instance: string
+  code: string
+  requestId: string
+  retryable: boolean
+  help: string
+  userMessage: string
+  error: string
+  errors?: { pointer?: string; parameter?: string; code: string; detail: string }[]
+  funds?: { address: string; needed: string; available: string }
+  resetsAt?: string | null
+  approval?: { id: string; url: string; expiresAt: string }
+  revert?: Revert
+}
+
+/** Why a call or transaction failed, as far as the contract reports it. */
+export type Revert = {
+  name: string | null
+  signature: string | null
+  args: unknown[] | null
+  selector: string | null
+  data: string
+  reason: string
+}
+
+/** Profile of a user. `imageSrc` is null if the provider has no picture. */
+export type User = { id: string; provider: string; username: string; address: Hex; imageSrc: string | null }
+
+/** Profile of the signed-in user. */
+export type Me = User & {
+  network: string
+  chainId: number
+  scopes: string[]
+  /** ids of all identities of the account */
+  linked: string[]
+  exportedAt: string | null
+}
+
+/** A token that looks like spam: score 50 to 100. */
+export type Spam = { score: number; reasons: string[] }
+
+/** A balance. `value` is in the smallest unit. Symbol and name of a token come from its contract: escape them. */
+export type Balance = {
+  value: bigint
+  decimals: number
+  /** exact, in whole units, for display */
+  formatted: string
+  symbol: string
+  name: string
+  network: string
+  chainId: number
+  /** null: native currency */
+  tokenAddress: string | null
+  tokenType: 'NATIVE' | 'ERC20' | 'ERC721'
+  spam?: Spam
+}
+
+/** A side of a transfer. `username` and `platform` are null if the address belongs to no user of the installation. */
+export type Party = { username: string | null; platform: string | null; address: Hex }
+
+/** An entry of the history. `amount.value` is in the smallest unit. */
+export type Transfer = {
+  type: 'TRANSFER'
+  id: string
+  direction: 'IN' | 'OUT' | 'SELF'
+  status: 'CONFIRMED' | 'FINALIZED'
+  from: Party
+  to: Party
+  amount: {
+    value: bigint
+    decimals: number
+    symbol: string
+    name: string
+    /** null: native currency */
+    tokenAddress: Hex | null
+    network: string
+    chainId: number
+  }
+  tokenType: 'ERC20' | 'ERC721' | 'ERC1155' | 'NATIVE'
+  tokenId: string | null
+  timestamp: string
+  hash: Hex
+  blockNumber: number
+  blockHash: Hex
+  logIndex: number
+  explorerUrl: string
+  nativeKind?: 'FEE' | 'VALUE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
+  omitted?: number
+  spam?: Spam
+}
+
+/** State of a transaction. `FINALIZED` can no longer be reorganised. */
+export type TransactionState = 'SUBMITTED' | 'MINED' | 'FINALIZED' | 'REVERTED' | 'FAILED' | 'REPLACED' | 'CANCELLED'
+
+type Fees = { maxFeePerGas?: bigint; maxPriorityFeePerGas?: bigint; gasPrice?: bigint }
+type Call = { to: Hex; value: bigint; data: Hex }
+
+/** The calls that the user signed and a sponsor sends. */
+export type Operation = Call & {
+  id: Hex
+  from: Hex
+  gasLimit: bigint
+  /** seconds since 1970 */
+  deadline: number
+  calls?: Call[]
+}
+
+/** Payer of the gas, if not the account. */
+export type GasPayer = { strategy: 'sponsor'; payer: Hex }
+
+/** A transaction of the user at this application. Amounts in wei, gas in units. */
+export type Transaction = Fees & {
+  id: string
+  state: TransactionState
+  hash: Hex
+  /** all hashes, newest first: each fee bump has its own */
+  hashes: Hex[]
+  explorerUrl: string
+  network: string
+  chainId: number
+  nonce: number
+  from: Hex
+  to: Hex
+  value: bigint
+  data: Hex
+  gasLimit: bigint
+  isCancel: boolean
+  isFinal: boolean
+  createdAt: string
+  updatedAt: string
+  transitions: { state: string; at: string; hash?: Hex; blockNumber?: number }[]
+  receipt: {
+    blockNumber: number
+    blockHash: Hex
+    status: 'SUCCESS' | 'REVERTED'
+    gasUsed: bigint
+    effectiveGasPrice: bigint
+  } | null
+  revert: Revert | null
+  /** reason for a wait of more than a minute */
+  reason: { code: string; detail: string } | null
+  operation?: Operation
+  gas?: GasPayer
+}
+
+/** The unsigned transaction of a simulation. */
+export type SimulatedTransaction = Fees & {
+  type: number
+  chainId: number
+  nonce: number
+  from: Hex
+  to: Hex
+  data: Hex
+  value: bigint
+  gasLimit: bigint
+  accessList: unknown[]
+}
+
+/** The submitted transaction, without its signature. */
+export type SubmittedTransaction = SimulatedTransaction & { hash: Hex }
+
+/** Whom a transfer went to. `userId` and `hasSignedIn` are null for an address. */
+export type Recipient = { userId: string | null; address: Hex | null; hasSignedIn: boolean | null }
+
+/** What a limit of the signer has left. Amounts in the smallest unit, in decimal digits. */
+export type RuleLimit = {
+  rule: string
+  limit: string
+  amount?: string
+  used?: string
+  left?: string
+  resetsAt: string | null
+}
+
+/** Class of a message, by the effect of its signature. */
+export type MessageClass = 'login' | 'text' | 'payment' | 'allowance' | 'order' | 'vote' | 'power' | 'other' | 'opaque'
+
+/** A signature of a message. `signature` is r, s and v (27 or 28), 65 bytes. */
+export type Signed = {
+  id: string
+  signature: Hex
+  /** signed digest, by EIP-191 or EIP-712 */
+  hash: Hex
+  class: MessageClass
+  /** the rule of the signer that decided */
+  rule: string
+  createdAt: string
+}
+
+/** Effect of a signature, as facts. */
+export type MessageSummary = {
+  sentence: string
+  moves: {
+    kind: 'pays' | 'allows'
+    token: string | null
+    /** smallest unit, or `unlimited`, or `all` */
+    amount: string
+    item: string | null
+    to: string
+    /** seconds since 1970 */
+    until: number | null
+  }[]
+  domain: string | null
+  warnings: string[]
+}
+
+/** What a signature request would do. */
+export type SignSimulation = {
+  hash: Hex
+  class: MessageClass
+  rule: string
+  approval: 'required' | 'not_required'
+  summary: MessageSummary
+  limits?: RuleLimit[]
+}
+
+/** A message that the user signed for this application. */
+export type OwnSignature = Signed & {
+  kind: 'text' | 'bytes' | 'typedData'
+  content: string
+  summary: MessageSummary
+}
+
+/** The check of a signature. `method` is null if it is not valid. */
+export type Verification = { valid: boolean; method: 'eoa' | 'erc1271' | 'erc6492' | null; hash: Hex }
+
+/** State of a request for the user's approval. Times are ISO 8601. */
+export type Approval = {
+  id: string
+  state: 'waiting' | 'approved' | 'denied' | 'expired' | 'used'
+  url: string
+  rule: string
+  createdAt: string
+  expiresAt: string
+  decidedAt: string | null
+}
+
+type LoggedCall = { to: Hex; value: bigint; selector: Hex | null; function: string | null }
+
+/** An entry of the signer's own log, with its proof (`chatelaine verify-log --proof`). */
+export type LogEntry = Omit<LoggedCall, 'to'> & {
+  record: number
+  signedAt: string
+  network: string | null
+  chainId: number
+  kind: 'send' | 'replace' | 'cancel' | 'operation' | 'authorization' | 'message'
+  to: Hex | null
+  message?: { kind: 'text' | 'bytes' | 'typedData'; class: string; content: string | null }
+  calls?: LoggedCall[]
+  nonce: number | null
+  hash: Hex
+  transactionId: string | null
+  clientId: string | null
+  evidenceHash: string | null
+  proof: { record: number; leaf: string; path: string[]; head: string }
+}
