@@ -52,7 +52,7 @@ export function handleOf(requests: Requests, id: string, key: string | null = nu
         return null
       })
       if (transaction !== null) {
-        const { state, hash, updatedAt, reason } = transaction
+        const { state, hash, updatedAt, reason }: Transaction = transaction
         silent = 0
         const version = `${state} ${hash} ${updatedAt} ${reason?.code}`
         if (version !== seen) onProgress?.(transaction)
