@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from '@prometheus-io/client'
 import { openLog, type Logger, type WriteLine } from './log.ts'
 
