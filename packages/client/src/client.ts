@@ -280,13 +280,13 @@ export function createClient(options: ClientOptions) {
   }
 
   /** Calls a function of a contract from the user's account. Resolves when the transaction is stored, not when it is mined. */
-  const write = <const A extends AbiSource, const N extends string = string>(
+  const write = async <const A extends AbiSource, const N extends string = string>(
     call: WriteCall<A, N>,
     of: WriteOptions = {},
   ): Promise<Write> => requests.write('/v1/contracts/method/write', writeBody(call), of, writeOf)
 
   /** Runs 2 to 20 calls in order, all or none. Needs a network whose gas a sponsor pays (`atomic_unsupported`). */
-  const batch = (calls: readonly BatchCall[], of: WriteOptions = {}): Promise<Write> =>
+  const batch = async (calls: readonly BatchCall[], of: WriteOptions = {}): Promise<Write> =>
     requests.write('/v1/contracts/method/write/batch', { calls: calls.map(writeBody) }, of, writeOf)
 
   /** Sends calldata that the application encoded, or native currency to an address. */

@@ -5,26 +5,26 @@ export type Page<T, Facts = object> = { items: T[]; next: string | null } & Fact
 
 /** A list: `for await` reads all of it, page by page; `page` reads one page. */
 export type List<T, Facts = object> = AsyncIterable<T> & {
-  page(options?: CallOptions & { cursor?: string }): Promise<Page<T, Facts>>
+  page(options?: CallOptions & { cursor?: string | null }): Promise<Page<T, Facts>>
 }
 
-type ReadPage<T> = (cursor: string | undefined, options: CallOptions) => Promise<{ body: T[]; headers: Headers }>
+type ReadPage<T> = (cursor: string | null | undefined, options: CallOptions) => Promise<{ body: T[]; headers: Headers }>
 
 /** Opens a list. @param facts  what a page says besides its entries */
 export function openList<T, Facts = object>(read: ReadPage<T>, facts?: (headers: Headers) => Facts): List<T, Facts> {
-  async function page({ cursor, signal }: CallOptions & { cursor?: string } = {}): Promise<Page<T, Facts>> {
+  async function page({ cursor, signal }: CallOptions & { cursor?: string | null } = {}): Promise<Page<T, Facts>> {
     const { body, headers } = await read(cursor, { signal })
     return { items: body, next: headers.get('x-next-cursor'), ...(facts?.(headers) as Facts) }
   }
   return {
     page,
     async *[Symbol.asyncIterator]() {
-      let next: string | null | undefined
-      while (next !== null) {
-        const one: Page<T, Facts> = await page({ cursor: next })
-        yield* one.items
-        next = one.next
-      }
+      let cursor: string | null = null
+      do {
+        const { items, next }: Page<T, Facts> = await page({ cursor })
+        yield* items
+        cursor = next
+      } while (cursor !== null)
     },
   }
 }

@@ -45,7 +45,7 @@ export type WriteOptions = CallOptions & {
 }
 
 type Attempt = { method?: 'GET' | 'POST'; path: string; body?: unknown; key?: string; prefer?: string | undefined }
-type Query = Record<string, string | number | boolean | undefined>
+type Query = Record<string, string | number | boolean | null | undefined>
 
 /** A response with its body; integers are bigints. */
 type Answer<T> = { body: T; headers: Headers; status: number }
@@ -236,7 +236,7 @@ function revive(_key: string, value: unknown): unknown {
 }
 
 function textOf(query: Query): string {
-  const given = Object.entries(query).filter(([, value]) => value !== undefined)
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null)
   return given.length === 0
     ? ''
     : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString()}`

@@ -47,12 +47,12 @@ export function handleOf(requests: Requests, id: string, key: string | null = nu
     let seen = ''
     let isPending = false
     for (let silent = 0; ;) {
-      const transaction = await next(isPending, signal).catch((error: unknown) => {
+      const transaction: Transaction | null = await next(isPending, signal).catch((error: unknown) => {
         if (!(error instanceof Busy) || ++silent === MAX_SILENT) throw error
         return null
       })
       if (transaction !== null) {
-        const { state, hash, updatedAt, reason } = transaction
+        const { state, hash, updatedAt, reason }: Transaction = transaction
         silent = 0
         const version = `${state} ${hash} ${updatedAt} ${reason?.code}`
         if (version !== seen) onProgress?.(transaction)
