@@ -415,12 +415,7 @@ const withDomain = ({ domain = {}, types, primaryType, message }: TypedData): Ty
   message,
 })
 
-function simulationOf({
-  outputs,
-  result: _,
-  ...rest
-}: DryRunAnswer & { result?: unknown; response?: unknown; status?: string; explorerUrl?: string }): WriteSimulation {
-  const { gas, fee, rule, approval, limits, tx, operation } = rest
+function simulationOf({ outputs, gas, fee, rule, approval, limits, tx, operation }: DryRunAnswer): WriteSimulation {
   return {
     result: resultOf(outputs),
     gas,
@@ -433,11 +428,13 @@ function simulationOf({
   }
 }
 
-function balanceOf({ balance, balanceBn: _, decimals, ...rest }: WireBalance): Balance {
+function balanceOf(wire: WireBalance): Balance {
+  const { balance, balanceBn: _, decimals, ...rest } = wire
   return { ...rest, value: BigInt(balance), decimals: Number(decimals) }
 }
 
-function transferOf({ amount: { value, valueBn: _, formatted: __, ...asset }, ...rest }: WireTransfer): Transfer {
+function transferOf({ amount, ...rest }: WireTransfer): Transfer {
+  const { value, valueBn: _, formatted: __, ...asset } = amount
   return { ...rest, amount: { ...asset, value: BigInt(value) } }
 }
 
