@@ -1,6 +1,7 @@
 // Left for webhooks and events: `verifyWebhook` and `events()`, as soon as the service sends any.
 export { createClient } from './client.ts'
 export type {
+  BalancesFacts,
   BatchCall,
   BlockTag,
   Client,
@@ -19,7 +20,7 @@ export type {
   Write,
   WriteCall,
   WriteSimulation,
-} from './client.ts'
+} from './calls.ts'
 export type { AbiSource, ContractCall, FunctionOf, ResultOf } from './abi.ts'
 export { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
 export type { ErrorCode, ErrorFacts } from './errors.ts'
