@@ -38,7 +38,7 @@ export type WriteCall<A extends AbiSource, N extends string = string> = Contract
   gas?: bigint
 }
 
-/** A write whose types the compiler does not follow, for batches. */
+/** A call whose types the compiler does not follow, for lists of calls. `value` in wei. */
 export type BatchCall = {
   address: string
   abi: AbiSource
@@ -46,6 +46,9 @@ export type BatchCall = {
   args?: readonly unknown[]
   value?: bigint
 }
+
+/** A call of a batch with encoded calldata, or a payment of `value` wei. */
+export type EncodedCall = { to: string; data?: string; value?: bigint }
 
 /** Encoded calldata. `value` in wei; `abi` decodes reverts. */
 export type SendRequest = { to: string; data?: string; value?: bigint; gas?: bigint; abi?: string }
@@ -162,7 +165,7 @@ export type Client = {
     options?: WriteOptions,
   ): Promise<Write>
   /** Runs 2 to 20 calls in order, all or none. Needs a network whose gas a sponsor pays (`atomic_unsupported`). */
-  batch(calls: readonly BatchCall[], options?: WriteOptions): Promise<Write>
+  batch(calls: readonly (BatchCall | EncodedCall)[], options?: WriteOptions): Promise<Write>
   /** Sends calldata that the application encoded, or native currency to an address. */
   send(request: SendRequest, options?: WriteOptions): Promise<Write>
   /**
@@ -176,7 +179,7 @@ export type Client = {
       call: WriteCall<A, N>,
       options?: CallOptions,
     ): Promise<WriteSimulation<ResultOf<FunctionOf<A, N>>>>
-    batch(calls: readonly BatchCall[], options?: CallOptions): Promise<WriteSimulation>
+    batch(calls: readonly (BatchCall | EncodedCall)[], options?: CallOptions): Promise<WriteSimulation>
     send(request: SendRequest, options?: CallOptions): Promise<WriteSimulation>
     transfer(request: TransferRequest, options?: CallOptions): Promise<TransferSimulation>
     signMessage(message: MessageInput, options?: CallOptions): Promise<SignSimulation>

@@ -4,6 +4,7 @@ import type {
   BlockTag,
   BalancesFacts,
   Client,
+  EncodedCall,
   HistoryFilter,
   HistoryRange,
   MessageInput,
@@ -176,8 +177,8 @@ export function createClient(options: ClientOptions): Client {
   const write: Client['write'] = async (call, of = {}) =>
     requests.write('/v1/contracts/method/write', writeBody(call), of, writeOf)
 
-  const batch = async (calls: readonly BatchCall[], of: WriteOptions = {}): Promise<Write> =>
-    requests.write('/v1/contracts/method/write/batch', { calls: calls.map(writeBody) }, of, writeOf)
+  const batch = async (calls: readonly (BatchCall | EncodedCall)[], of: WriteOptions = {}): Promise<Write> =>
+    requests.write('/v1/contracts/method/write/batch', { calls: calls.map(batchBody) }, of, writeOf)
 
   const send = (request: SendRequest, of: WriteOptions = {}): Promise<Write> =>
     requests.write('/v1/transactions', request, of, writeOf)
@@ -216,8 +217,8 @@ export function createClient(options: ClientOptions): Client {
   const simulate: Client['simulate'] = {
     write: async (call, of = {}) =>
       simulationOf(await rehearse('/v1/contracts/method/write', writeBody(call), of)) as never,
-    batch: async (calls: readonly BatchCall[], of: CallOptions = {}): Promise<WriteSimulation> =>
-      simulationOf(await rehearse('/v1/contracts/method/write/batch', { calls: calls.map(writeBody) }, of)),
+    batch: async (calls: readonly (BatchCall | EncodedCall)[], of: CallOptions = {}): Promise<WriteSimulation> =>
+      simulationOf(await rehearse('/v1/contracts/method/write/batch', { calls: calls.map(batchBody) }, of)),
     send: async (request: SendRequest, of: CallOptions = {}): Promise<WriteSimulation> =>
       simulationOf(await rehearse('/v1/transactions', request, of)),
     transfer: async (request: TransferRequest, of: CallOptions = {}): Promise<TransferSimulation> => {
@@ -277,6 +278,8 @@ export function createClient(options: ClientOptions): Client {
 }
 
 const writeBody = (call: BatchCall & { gas?: bigint }) => ({ ...wireCallOf(call), value: call.value, gas: call.gas })
+
+const batchBody = (call: BatchCall | EncodedCall) => ('abi' in call ? writeBody(call) : call)
 
 const messageBody = (message: MessageInput) => (typeof message === 'string' ? { message } : { hex: message.hex })
 

@@ -5,6 +5,7 @@ export type {
   BatchCall,
   BlockTag,
   Client,
+  EncodedCall,
   HistoryFilter,
   HistoryRange,
   MessageInput,

@@ -313,6 +313,17 @@ test('a transfer says its kind by its fields, and a token that is undefined is n
   }
 })
 
+test('a batch takes calls by their ABI and encoded calls', async () => {
+  const { wallet, sent } = scripted([stored()])
+  await wallet.batch([
+    { ...MINT, value: 2n },
+    { to: '0x02', data: '0xab' },
+    { to: '0x03', value: 7n },
+  ])
+  const first = { address: '0x01', abi: MINT.abi, args: ['0x02', '5'], value: '2' }
+  assert.deepEqual(sent[0]!.body, { calls: [first, { to: '0x02', data: '0xab' }, { to: '0x03', value: '7' }] })
+})
+
 test('an ABI gives the one function that is called, with the errors of the contract', async () => {
   const f = (inputs: string[]) =>
     ({ type: 'function', name: 'f', stateMutability: 'nonpayable', inputs: inputs.map((type) => ({ name: 'x', type })), outputs: [] }) as const // prettier-ignore
