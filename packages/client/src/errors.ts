@@ -71,7 +71,7 @@ export class SignedOut extends ClientError {
   }
 }
 
-/** The service refused the request, or the transaction can never be mined. The same request will not succeed later by itself. */
+/** The service rejected the request, or the transaction can never be mined. The same request will not succeed later by itself. */
 export class Refused extends ClientError {
   override readonly name = 'Refused'
 }

@@ -1,9 +1,11 @@
 // Left for webhooks and events: `verifyWebhook` and `events()`, as soon as the service sends any.
 export { createClient } from './client.ts'
 export type {
+  BalancesFacts,
   BatchCall,
   BlockTag,
   Client,
+  EncodedCall,
   HistoryFilter,
   HistoryRange,
   MessageInput,
@@ -19,7 +21,7 @@ export type {
   Write,
   WriteCall,
   WriteSimulation,
-} from './client.ts'
+} from './calls.ts'
 export type { AbiSource, ContractCall, FunctionOf, ResultOf } from './abi.ts'
 export { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
 export type { ErrorCode, ErrorFacts } from './errors.ts'

@@ -6,6 +6,7 @@ import {
   Busy,
   ClientError,
   createClient,
+  type Client,
   InvalidInput,
   Refused,
   Reverted,
@@ -287,6 +288,40 @@ test('arguments are written exactly, and what has no exact text is refused', asy
     assert.ok(error instanceof InvalidInput)
     assert.match(error.pointers[0]!, /^\/args\/0/)
   }
+})
+
+test('a transfer says its kind by its fields, and a token that is undefined is not native currency', async () => {
+  const cases: [Parameters<Client['transfer']>[0], object][] = [
+    [
+      { to: '0x01', amount: '1.5' },
+      { tokenType: 'NATIVE', toAddress: '0x01', amount: '1.5' },
+    ],
+    [{ to: 'DEV-bob', token: '0x02', amount: '1' }, { tokenType: 'ERC20', tokenAddress: '0x02', toUserId: 'DEV-bob', amount: '1' }], // prettier-ignore
+    [{ to: '0x01', token: '0x02', tokenId: 7n }, { tokenType: 'ERC721', tokenAddress: '0x02', tokenId: '7', toAddress: '0x01' }], // prettier-ignore
+    [{ to: { provider: 'X', username: 'bob' }, token: '0x02', tokenId: '7', amount: 3n }, { tokenType: 'ERC1155', tokenAddress: '0x02', tokenId: '7', toUserProviderType: 'X', toUserUsername: 'bob', amount: '3' }], // prettier-ignore
+  ]
+  for (const [request, body] of cases) {
+    const sentTransfer = json(200, { id: 'tx_1', amount: { value: '1' } })
+    const { wallet, sent } = scripted([sentTransfer])
+    await wallet.transfer(request)
+    assert.deepEqual(sent[0]!.body, body)
+  }
+  const { wallet, sent } = scripted([stored()])
+  for (const name of ['token', 'tokenId', 'amount']) {
+    const error = await errorOf(wallet.transfer({ to: '0x01', amount: '1', [name]: undefined }))
+    assert.deepEqual([error.name, sent.length], ['InvalidInput', 0])
+  }
+})
+
+test('a batch takes calls by their ABI and encoded calls', async () => {
+  const { wallet, sent } = scripted([stored()])
+  await wallet.batch([
+    { ...MINT, value: 2n },
+    { to: '0x02', data: '0xab' },
+    { to: '0x03', value: 7n },
+  ])
+  const first = { address: '0x01', abi: MINT.abi, args: ['0x02', '5'], value: '2' }
+  assert.deepEqual(sent[0]!.body, { calls: [first, { to: '0x02', data: '0xab' }, { to: '0x03', value: '7' }] })
 })
 
 test('an ABI gives the one function that is called, with the errors of the contract', async () => {
