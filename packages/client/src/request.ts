@@ -71,7 +71,9 @@ const POLL_MS = 1_000
 /** Errors after which a write may have been made. */
 const MAY_BE_DONE = /^(internal_error|signer_unavailable|database_unavailable)$/
 /** Refusals that say nothing of an earlier try without an answer: the service gives them before it looks at the key. */
-const BEFORE_THE_KEY = /^(invalid_token|insufficient_scope|application_suspended|account_frozen)$/
+const BEFORE_THE_KEY = /^(insufficient_scope|application_suspended|account_frozen)$/
+/** Statuses of the other refusals, which the service gives after it has looked at the key. */
+const AFTER_THE_KEY = [400, 403, 422, 429]
 
 /** Opens the request layer of a client. */
 export function openRequests(options: ClientOptions): Requests {
@@ -143,7 +145,11 @@ export function openRequests(options: ClientOptions): Requests {
         await clock.sleep(delay, signal)
         continue
       }
-      const isSettled = problem !== null && problem.status < 500 && !isRepeatable && !BEFORE_THE_KEY.test(problem.code)
+      const isSettled =
+        problem !== null &&
+        !isRepeatable &&
+        AFTER_THE_KEY.includes(problem.status) &&
+        !BEFORE_THE_KEY.test(problem.code)
       if (unknown !== null && !isSettled) throw unknown
       if (problem !== null) throw errorOf(problem, retryAfterMs)
       if (signal?.aborted) throw signal.reason

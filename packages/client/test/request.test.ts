@@ -139,6 +139,8 @@ test('after a try without an answer, only an answer that looked at the key says 
   const cases: [Response, new (...args: never[]) => ClientError][] = [
     [problem(401, 'invalid_token'), Unknown],
     [problem(403, 'insufficient_scope'), Unknown],
+    [problem(404, 'not_found'), Unknown],
+    [problem(421, 'misdirected_request'), Unknown],
     [retryable(429, 'rate_limited', { 'retry-after': '3600' }), Unknown],
     [retryable(503, 'overloaded'), Unknown],
     [problem(503, 'account_stopped'), Unknown],
