@@ -183,7 +183,9 @@ async function ask(username: string, intentId: string): Promise<{ id: string; ur
   const requests = approvalRequests({ address: addressOf(`DEV-${username}`), bob: addressOf('DEV-bob') }, 2_000_000_000)
   const content = requests['allowance without end']!
   const caller = { accountId: accountIdOf('DEV', username), clientId: 'pictured', chainId: 31_337 }
-  return (await askApproval(world.app, { caller, intentId, content, rule: 'r', askedFrom: '203.0.113.7' })).link
+  return (
+    await askApproval(world.app, { caller, intentId, content, requestHash: null, rule: 'r', askedFrom: '203.0.113.7' })
+  ).link
 }
 
 for (const words of languages)

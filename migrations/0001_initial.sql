@@ -772,6 +772,8 @@ create table approvals (
   chain_id bigint not null,
   -- what is to be approved, as the page shows it and the signer checks it: a message, or calls
   content jsonb not null,
+  -- SHA-256 of the request of a write, which is stored nowhere else; null for a message, whose row has it
+  request_hash bytea,
   -- the rule that asks for the approval
   rule text not null,
   -- who asked: the address of the request

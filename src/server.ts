@@ -27,6 +27,7 @@ import { health } from './http/health.ts'
 import { openListener } from './http/listener.ts'
 import { openapi } from './http/openapi.ts'
 import { pageAssets } from './http/page.ts'
+import { jsonRpc } from './json-rpc/routes.ts'
 import { startRenewingSeals } from './oauth/authenticate-rows.ts'
 import { cookieKeysOf, type PrivateKeys } from './oauth/keys.ts'
 import { issueToken } from './oauth/issue.ts'
@@ -166,6 +167,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   history(server, app)
   contractReads(server, app)
   contractWrites(server, app)
+  jsonRpc(server, app)
   transactions(server, app)
   transfers(server, app, { forms })
   signatures(server, app)

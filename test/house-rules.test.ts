@@ -109,6 +109,7 @@ const table: Record<string, string[]> = {
   signatures: [...core, 'users', 'applications', 'approvals'],
   transactions: [...core, 'users', 'applications', 'approvals', 'follower', 'sponsors', 'gas'],
   contracts: [...core, 'users', 'applications', 'transactions'],
+  'json-rpc': [...core, 'follower'],
   transfers: [...core, 'users', 'applications', 'tokens', 'transactions'],
   oauth: [...core, 'users', 'applications', 'approvals'],
   account: [

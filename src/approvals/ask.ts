@@ -21,6 +21,8 @@ export type NewQuestion = {
   /** id of the signature or transaction that the request would make */
   intentId: string
   content: ApprovalContent
+  /** SHA-256 of the request of a write; null for a message */
+  requestHash: Buffer | null
   /** the signer's rule that asks */
   rule: string
   /** IP address of the request */
@@ -36,7 +38,7 @@ export type NewQuestion = {
  */
 export async function askApproval(
   app: Clocked & Pick<App, 'authOrigin'>,
-  { caller, intentId, content, rule, askedFrom }: NewQuestion,
+  { caller, intentId, content, requestHash, rule, askedFrom }: NewQuestion,
 ): Promise<{ link: ApprovalLink; isNew: boolean }> {
   const newest = await newestOf(app.db, intentId)
   if (newest?.state === 'denied') throw denied()
@@ -55,6 +57,7 @@ export async function askApproval(
       client_id: caller.clientId,
       chain_id: caller.chainId,
       content: JSON.stringify(content),
+      request_hash: requestHash,
       rule,
       asked_from: askedFrom,
       state: 'waiting',
@@ -101,10 +104,12 @@ async function assertFewWait({ db, clock }: Clocked, { accountId, clientId }: Ne
 export async function askedApproval(
   app: Clocked,
   intentId: string,
-): Promise<{ content: ApprovalContent; token: string | null } | null> {
+): Promise<{ content: ApprovalContent; requestHash: Buffer | null; token: string | null } | null> {
   const newest = await newestOf(app.db, intentId)
   if (newest?.state === 'denied') throw denied()
-  return newest === null ? null : { content: newest.content, token: shownToken(app, newest) }
+  if (newest === null) return null
+  const { content, request_hash: hash } = newest
+  return { content, requestHash: hash === null ? null : Buffer.from(hash), token: shownToken(app, newest) }
 }
 
 type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>
@@ -113,7 +118,7 @@ type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>
 async function newestOf(db: Db, intentId: string) {
   const row = await db
     .selectFrom('approvals')
-    .select(['id', 'state', 'content', 'token', 'expires_at', 'decided_at'])
+    .select(['id', 'state', 'content', 'request_hash', 'token', 'expires_at', 'decided_at'])
     .where('intent_id', '=', intentId)
     .orderBy('created_at', 'desc')
     .limit(1)

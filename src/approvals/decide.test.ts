@@ -24,6 +24,7 @@ function asking(start = Date.now()) {
       ...{
         caller: { accountId, clientId: 'shop', chainId },
         intentId,
+        requestHash: null,
         rule: 'message-approval',
         askedFrom: '192.0.2.1',
       },

@@ -1,7 +1,7 @@
 import { AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
-import { ethCall, type CallResult } from './rpc/call.ts'
-import { readQuantity } from './rpc/answers.ts'
+import { ethCall, type EthCall, type CallResult } from './rpc/call.ts'
+import { readBytes, readQuantity } from './rpc/answers.ts'
 import { isCode } from './code.ts'
 import { isForgottenState, isUnknownBlock } from './rpc/errors.ts'
 import { InvalidResponse } from './rpc/failures.ts'
@@ -18,12 +18,16 @@ import { answersAt, findKnown, newAnswers, remember, type BlockAnswers } from '.
  */
 export type Reads = {
   block: Block
-  call(request: { to: Hex; data: Hex; from?: Hex; gas?: number }): Promise<CallResult>
+  call(request: EthCall): Promise<CallResult>
   balance(address: Hex): Promise<bigint>
   hasCode(address: Hex): Promise<boolean>
+  /** Reads code, storage or the transaction count of an account, as 0x-hex. */
+  state(method: StateMethod, params: Hex[]): Promise<Hex>
   /** whether any of the reads was made at this block before */
   isRepeated(): boolean
 }
+
+export type StateMethod = 'eth_getCode' | 'eth_getStorageAt' | 'eth_getTransactionCount'
 
 export type BlockTag = 'latest' | 'finalized' | number
 
@@ -85,7 +89,7 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, answers: BlockAnswers): Re
     block,
     isRepeated: () => isRepeated,
     call: (request) =>
-      shared(`c${request.to}${request.from ?? ''}:${request.gas ?? ''}:${request.data}`, () =>
+      shared(`c${request.to}${request.from ?? ''}:${request.value ?? ''}:${request.gas ?? ''}:${request.data}`, () =>
         ethCall(rpc, { ...request, at }),
       ),
     balance: (address) =>
@@ -93,5 +97,12 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, answers: BlockAnswers): Re
         readQuantity(await rpc.call('eth_getBalance', [address, at]), 'balance of an account'),
       ),
     hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
+    state: async (method, params) => {
+      // As an object, whose size the memory of answers counts.
+      const { data } = await shared(`${method}${params.join()}`, async () => ({
+        data: readBytes(await rpc.call(method, [...params, at]), method),
+      }))
+      return data
+    },
   }
 }

@@ -9,10 +9,12 @@ import { rehearseOperation } from '../transactions/lanes/rehearse-operation.ts'
 import { sendOperation } from '../transactions/lanes/send-operation.ts'
 import type { DryRunAnswer, WriteAnswer } from '../transactions/write-wire.ts'
 import type { BatchRequest } from './write-wire.ts'
+import { readEncodedIntent } from '../transactions/lanes/submit.ts'
 import { refuseLong } from '../transactions/lanes/value.ts'
-import { readIntent, type ContractWriteBody } from './write.ts'
+import { readIntent } from './write.ts'
 
 type BatchBody = Static<typeof BatchRequest>
+type BatchCall = BatchBody['calls'][number]
 
 /** Route of the operation, which is also the scope of its idempotency keys. */
 export const BATCH_ROUTE = '/v1/contracts/method/write/batch'
@@ -44,7 +46,7 @@ export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<
 function readIntents({ calls }: BatchBody): Intent[] {
   const intents = calls.map((call, index) => {
     try {
-      return readIntent(call)
+      return readCall(call)
     } catch (error) {
       throw error instanceof AppError ? within(error, index) : error
     }
@@ -52,6 +54,22 @@ function readIntents({ calls }: BatchBody): Intent[] {
   refuseLong(intents, '/calls')
   return intents
 }
+
+function readCall({ to, data, address, abi, args, value }: BatchCall): Intent {
+  const amount = value === undefined ? {} : { value }
+  if (to !== undefined) {
+    if (address !== undefined || abi !== undefined || args !== undefined)
+      throw malformed('/to', 'excludes', 'A call with `to` has no `address`, `abi` and `args`.')
+    return readEncodedIntent({ to, ...(data === undefined ? {} : { data }), ...amount })
+  }
+  if (data !== undefined) throw malformed('/to', 'missing', 'A call with `data` needs `to`.')
+  if (address === undefined) throw malformed('/address', 'missing', 'This field is required.')
+  if (abi === undefined) throw malformed('/abi', 'missing', 'This field is required.')
+  return readIntent({ address, abi, ...(args === undefined ? {} : { args }), ...amount })
+}
+
+const malformed = (pointer: string, code: string, detail: string): AppError =>
+  new AppError('invalid_request', detail, { errors: [{ pointer, code, detail }] })
 
 /** Adds a call's index to its error. */
 const within = ({ code, message, errors }: AppError, index: number): AppError =>
@@ -70,7 +88,9 @@ const hashOf = ({ calls }: BatchBody): Buffer =>
   createHash('sha256')
     .update(
       JSON.stringify(
-        calls.map(({ address, abi, args, value }: ContractWriteBody) => [address, abi, args ?? [], value ?? '0']),
+        calls.map(({ to, data, address, abi, args, value }) =>
+          to === undefined ? [address, abi, args ?? [], value ?? '0'] : [to, data ?? '0x', value ?? '0'],
+        ),
       ),
     )
     .digest()

@@ -1,6 +1,7 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { DryRun, GasLimit, KeyHeaders, Value, writeAnswers } from '../transactions/write-wire.ts'
+import { shownAs } from '../http/wire.ts'
+import { DryRun, GasLimit, KeyHeaders, TransactionRequest, Value, writeAnswers } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
 /** The fields of a read, and those of a write. */
@@ -35,13 +36,21 @@ const MAX_BATCH_CALLS = 20
 /** The gas of a batch is estimated as a whole. */
 const { dryRun, gas: _, ...callProperties } = WriteRequest.properties
 
+const AbiCall = Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false })
+const { to, data, value } = TransactionRequest.properties
+const EncodedCall = Type.Object({ to, data, value }, { title: 'BatchEncodedCall', additionalProperties: false })
+
+/** Either form. Which one it is, and that it is complete, `write-batch.ts` checks: a union would name no field. */
+const BatchCall = Type.Unsafe<Partial<Static<typeof AbiCall> & Static<typeof EncodedCall>>>({
+  ...Type.Partial(Type.Object({ ...AbiCall.properties, ...EncodedCall.properties })),
+  additionalProperties: false,
+  ...shownAs({ anyOf: [AbiCall, EncodedCall] }),
+})
+
 /** Calls that are executed in this order, all or none. */
 export const BatchRequest = Type.Object(
   {
-    calls: Type.Array(Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false }), {
-      minItems: 2,
-      maxItems: MAX_BATCH_CALLS,
-    }),
+    calls: Type.Array(BatchCall, { minItems: 2, maxItems: MAX_BATCH_CALLS }),
     dryRun,
   },
   {
@@ -67,7 +76,7 @@ export const batch = {
   ...sends(...WRITTEN),
   summary: 'Call several functions atomically',
   description:
-    'Requires a network with gas mode `sponsor`. The whole batch is simulated first. Calls run in order, atomically: if one fails, all are reverted. At most 98,304 bytes of calldata in total.',
+    'Requires a network with gas mode `sponsor`. A call is given by its ABI, or encoded as `to`, `data` and `value`. The whole batch is simulated first. Calls run in order, atomically: if one fails, all are reverted. At most 98,304 bytes of calldata in total.',
   headers: KeyHeaders,
   body: BatchRequest,
   ...writeAnswers,

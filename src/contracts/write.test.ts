@@ -157,6 +157,27 @@ for (const [what, body, status, code, pointer] of refusals) {
   })
 }
 
+test('a call of a batch is given by its ABI or encoded: a mixture, or half of either, is refused with its place', async () => {
+  const to = world.probe
+  const whole = { address: to, abi: 'count() public' }
+  const cases: [call: object, status: number, code: string, pointer: string][] = [
+    [{ ...whole, to }, 400, 'invalid_request', '/calls/1/to'],
+    [{ to, args: [] }, 400, 'invalid_request', '/calls/1/to'],
+    [{ data: '0x' }, 400, 'invalid_request', '/calls/1/to'],
+    [{ abi: whole.abi }, 400, 'invalid_request', '/calls/1/address'],
+    [{ address: to }, 400, 'invalid_request', '/calls/1/abi'],
+    [{ to, data: '0x1' }, 422, 'invalid_data', '/calls/1/data'],
+    [{ to, value: 'one' }, 422, 'invalid_value', '/calls/1/value'],
+    [{ to: '0x12' }, 400, 'invalid_address', '/calls/1/to'],
+  ]
+  for (const [call, status, code, pointer] of cases) {
+    const answer = await post('/v1/contracts/method/write/batch', { calls: [whole, call] })
+    assert.deepEqual([answer.status, answer.body.code, answer.body.errors?.[0]?.pointer], [status, code, pointer], JSON.stringify(call)) // prettier-ignore
+  }
+  const fields = await post('/v1/contracts/method/write/batch', { calls: [whole, { to, gas: '1' }] })
+  assert.equal(fields.body.code, 'unknown_parameter')
+})
+
 test('a function that the contract has not is named by its selector', async () => {
   const { body } = await post(WRITE, { address: world.probe, abi: 'transfer(address,uint256) public', args: [world.probe, '1'] }) // prettier-ignore
   assert.equal(body.code, 'execution_reverted')

@@ -1,7 +1,7 @@
 // tier: all, because it starts the whole service several times
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { toEventSelector } from 'viem'
+import { encodeFunctionData, parseAbi, toEventSelector, type Hex } from 'viem'
 import { world, type World } from '../../test/world.ts'
 import { readGasContracts } from '../gas/contracts.ts'
 
@@ -43,6 +43,13 @@ test('several calls are done all or none, over HTTP', async () => {
   const call = { address: facts.contracts.erc20!, ...ADD, args: [bob.address, '7'] }
   const done = await bob.post('/v1/contracts/method/write/batch?wait=mined', { calls: [call, call] })
   assert.deepEqual([done.status, done.body.state, done.body.operation.calls.length], [200, 'MINED', 2])
+  const encoded = { to: call.address, data: encodeFunctionData({ abi: parseAbi(['function mint(address to, uint256 amount)']), args: [bob.address as Hex, 7n] }) } // prettier-ignore
+  const again = { calls: [call, encoded] }
+  const mixed = await bob.post('/v1/contracts/method/write/batch?wait=mined', again, { 'idempotency-key': 'mixed' })
+  const [one, other] = mixed.body.operation.calls
+  assert.deepEqual([mixed.status, one.data, other.data], [200, encoded.data, encoded.data])
+  const reused = await bob.post('/v1/contracts/method/write/batch', { calls: [call, { ...encoded, value: '1' }] }, { 'idempotency-key': 'mixed' }) // prettier-ignore
+  assert.equal(reused.body.code, 'idempotency_key_reused')
   for (const calls of [[call], Array.from({ length: 21 }, () => call)])
     assert.equal((await bob.post('/v1/contracts/method/write/batch', { calls })).status, 400)
 })

@@ -138,6 +138,7 @@ const bodyOf = (template: string): unknown => {
   const write = { address, abi: 'mint(address,uint256) public', args: [here.alice.address, '1'] }
   const bodies: Record<string, unknown> = {
     '/v1/contracts/method/read': read,
+    '/v1/rpc': { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber' },
     '/v1/contracts/method/read/batch': { calls: [read] },
     '/v1/contracts/method/write': write,
     '/v1/contracts/method/write/batch': { calls: [write, write] },
@@ -256,7 +257,7 @@ suite('every route of the API refuses', () => {
     for (const route of routes) {
       const { status, body } = await call(route, token, { userId: frozen.userId })
       if (body.code === 'account_frozen') written += 1
-      const isWrite = route.method === 'POST' && !/\/read|\/verify$/.test(route.template)
+      const isWrite = route.method === 'POST' && !/\/read|\/(verify|rpc)$/.test(route.template)
       assert.equal(body.code === 'account_frozen', isWrite, `${nameOf(route)} ${status}`)
     }
     assert.ok(written >= 3)

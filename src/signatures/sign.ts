@@ -220,7 +220,7 @@ const ask = (
     await db.insertInto('signatures').values(toColumns(row)).onConflict((on) => on.doNothing()).execute() // prettier-ignore
     // A concurrent request with the same key may have stored another message.
     assertSame((await findRow(db, row.id))!, asked)
-    const question = { caller, intentId: row.id, content: { message: form }, rule, askedFrom }
+    const question = { caller, intentId: row.id, content: { message: form }, requestHash: null, rule, askedFrom }
     return askApproval({ db, clock, authOrigin }, question)
   })
 

@@ -108,6 +108,7 @@ export type Database = {
     client_id: string
     chain_id: number
     content: JsonColumn<ApprovalContent>
+    request_hash: Bytes | null
     rule: string
     asked_from: string | null
     state: 'waiting' | 'approved' | 'denied'

@@ -10,7 +10,7 @@ import type { Intent } from '../transactions/intent.ts'
 import type { WriteOptions } from '../transactions/key.ts'
 import { sendTransaction } from '../transactions/lanes/send.ts'
 import { readValueOf } from './amount.ts'
-import { intentOf, movedBy } from './calldata.ts'
+import { intentOf, movedBy, transferIn } from './calldata.ts'
 import { explaining, refuseFalse, type TokenMove } from './explain-refusal.ts'
 import { readOrder, type TransferBody, type TransferOrder } from './order.ts'
 import { findRecipient, showRecipient, type Stranger, type SubjectForms } from './recipient.ts'
@@ -43,8 +43,8 @@ export async function transferTokens(
   const chain = chainOf(app, caller)
   const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: TRANSFER_ROUTE, requestHash }
   const begun = idempotency === null ? null : await findBegun(app, caller, idempotency)
-  const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : { intent: begun, value: 0n } // prettier-ignore
-  const options = { idempotency: idempotency && { ...idempotency, isTold: begun !== null }, askedFrom }
+  const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : await resettle(app, chain, caller, asset, begun) // prettier-ignore
+  const options = { idempotency: idempotency && { ...idempotency, isTold: begun?.isTold === true }, askedFrom }
   const move = { asset, from: caller.address, value }
   const { answer, isReplay } = await explaining(app, chain, move, () => sendTransaction(app, caller, intent, options))
   // From the transaction, or from the operation: a retry gets the result of its first request.
@@ -95,6 +95,22 @@ async function settle(
   const intent = intentOf(asset, { ...move, to: address })
   if ('address' in found) await explaining(app, chain, move, () => refuseFalse(chain, move, intent))
   return { intent, value: move.value }
+}
+
+/** Checks a transfer again that its user was asked about. */
+async function resettle(
+  app: App,
+  chain: Chain,
+  { address: from }: Caller,
+  asset: TransferOrder['asset'],
+  { intent, isTold }: { intent: Intent; isTold: boolean },
+): Promise<{ intent: Intent; value: bigint }> {
+  const moved = transferIn(from, intent)
+  if (isTold || moved === null) return { intent, value: moved?.value ?? 0n }
+  const move = { asset, from, value: moved.value }
+  const same = intentOf(asset, { ...move, to: moved.to })
+  await explaining(app, chain, move, () => refuseFalse(chain, move, same))
+  return { intent: same, value: moved.value }
 }
 
 /**

@@ -12,6 +12,8 @@ import { fractionsOf } from '../../test/random.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 import { standInOf } from './strangers.ts'
+import { decide } from '../approvals/decide.ts'
+import { noteAsking } from '../transactions/lanes/approve.ts'
 
 /** Strangers of the long form: 500. */
 const STRANGERS = Number(process.env.TRANSFER_STRANGERS ?? 40)
@@ -407,6 +409,31 @@ suite('a key', () => {
     const other = await send(alice, { ...body, amount: '0.26' }, { 'idempotency-key': 'to carl' })
     assert.deepEqual([other.status, other.body.code], [422, 'idempotency_key_reused'])
     assert.equal(await held20(carl.address), parseUnits('0.25', 18))
+  })
+
+  test('stands for whom the user was asked about, also when the name is somebody else’s by the time of the approval', async () => {
+    const dora = await here.person('dora')
+    const { app } = here
+    const { signer } = app
+    const check: typeof signer.check = async (request) => ({ ...(await signer.check(request)), requires: request.approval === undefined ? 'ask' : null }) // prettier-ignore
+    app.signer = { ...signer, check }
+    try {
+      noteAsking(app)
+      const body = erc20({ amount: '0.5', toUserProviderType: 'DEV', toUserUsername: 'dora' })
+      const ask = () => send(alice, body, { 'idempotency-key': 'to dora' })
+      const asked = await ask()
+      assert.deepEqual([asked.status, asked.body.code], [403, 'approval_required'])
+      await app.db.updateTable('identities').set({ username: 'no longer dora' }).where('subject', '=', 'dora').execute()
+      const { id } = asked.body.approval
+      const { account_id: accountId } = await app.db.selectFrom('approvals').select('account_id').where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
+      assert.equal(await decide(app, { id, accountId, decision: 'approved', token: 'a.b.c' }), true)
+      const sent = await ask()
+      assert.equal(sent.status, 200, JSON.stringify(sent.body))
+      assert.equal(sent.body.recipient.address, dora.address)
+      assert.equal(await held20(dora.address), parseUnits('0.5', 18))
+    } finally {
+      app.signer = signer
+    }
   })
 
   test('ten at once with one key to one stranger make one transaction and one account', async () => {

@@ -187,6 +187,11 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
   ]
   const texts: Body[] = [{ message: 'Hello' }, { message: '\u0000' }, { hex: '0x00ff' }, { hex: '0x0' }, { message: 'Hi', dryRun: true }] // prettier-ignore
   const typed: Body[] = [0, 1, 2].map((n) => ({ typedData: permitOf(alice.address, n), dryRun: n === 2 }))
+  const calls: Body[] = [
+    { jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to: erc20, data: '0x18160ddd' }, 'latest'] },
+    { jsonrpc: '2.0', id: 'a', method: 'eth_getLogs', params: [{ fromBlock: '0x0', toBlock: 'latest' }] },
+    { jsonrpc: '2.0', id: 2, method: 'eth_getBlockByNumber', params: ['latest', true] },
+  ]
   const verified: Body[] = [
     { address: alice.address, message: 'Hello', signature: `0x${'11'.repeat(65)}` },
     { address: probe, hex: '0x00', signature: '0x' },
@@ -232,6 +237,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         '/v1/contracts/method/read': reads,
         '/v1/contracts/method/read/batch': reads,
         '/v1/contracts/method/write': writes,
+        '/v1/rpc': calls,
         '/v1/contracts/method/write/batch': writes,
         '/v1/transactions': sent,
         '/v1/tokens/transfers': transfers,

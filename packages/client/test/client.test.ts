@@ -1,6 +1,10 @@
 // tier: default, because the client calls a real server
 import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { createSiweMessage } from 'viem/siwe'
 import { createWalletClient, http } from 'viem'
 import { deploy } from '../../../src/devnet/deploy.ts'
@@ -244,6 +248,42 @@ test('each operation of the API for applications has a method, or is named as le
   const surface = new Set<string>([...Object.keys(wallet), ...Object.keys(wallet.transaction('x')).map((name) => `transaction.${name}`)]) // prettier-ignore
   assert.deepEqual(Object.values(METHODS).filter((name) => name !== null && !surface.has(name)), []) // prettier-ignore
 })
+
+test('the examples of the guides work, in the order of each page', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guide-'))
+  const decisions: Promise<unknown>[] = []
+  const browser = openBrowser(here.facts.origin)
+  const decide = async (url: string) => browser.submit(await browser.signIn(url, 'alice'), '/approve')
+  Object.assign(globalThis, { open: (url: string) => decisions.push(decide(url)) })
+  t.after(() => {
+    Reflect.deleteProperty(globalThis, 'open')
+    return rm(folder, { recursive: true })
+  })
+  for (const [name, blocks] of [
+    ['README', 5],
+    ['viem', 1],
+  ] as const) {
+    const text = await readFile(new URL(`../../../docs/build/client/${name}.md`, import.meta.url), 'utf8')
+    const found = [...text.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(([, block]) => block!)
+    assert.equal(found.length, blocks)
+    const program = found
+      .join('\n')
+      .replaceAll('http://localhost:4000', here.facts.origin)
+      .replaceAll('0x1c7D4B196Cb0C7B01d743Fbc6116a902379C7238', erc20)
+      .replaceAll(/from '([^']+)'/g, (_, module: string) => `from '${addressOf(module)}'`)
+      .replaceAll('process.env.TOKEN', `'${here.alice.token}'`)
+      .replaceAll('console.log', 'void ')
+    const file = join(folder, `${name}.mjs`)
+    await writeFile(file, `${program}\nexport { wallet }`)
+    await import(pathToFileURL(file).href)
+  }
+  assert.equal(decisions.length, 1)
+})
+
+const addressOf = (module: string): string => {
+  const [, entry] = /^@chatelaine\/client(\/\w+)?$/.exec(module) ?? [module, null]
+  return entry === null ? import.meta.resolve(module) : new URL(`../src${entry ?? ''}/index.ts`, import.meta.url).href
+}
 
 test('of 60 writes whose answers get lost three times in ten, each is exactly one transaction', () =>
   writeWithLostAnswers(here, { count: 60, seed: 1 }))

@@ -23,8 +23,12 @@ const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
 /** Outcome of a call. `reverted` is the node's error, from which the revert data is read. */
 export type CallResult = { data: Hex } | { reverted: RpcError }
 
+export type EthCall = { to?: Hex; data: Hex; from?: Hex; value?: bigint; gas?: number }
+
 /**
  * Runs eth_call at one block.
+ * @param to  absent: `data` is the code of a contract's creation, whose result is returned and not stored
+ * @param value  wei
  * @param gas  highest gas that the call may use on the node
  * @throws RpcUnavailable, or RpcError if the node does not know the block or failed itself
  * @throws invalid_return_data  if the contract returns more than is read
@@ -32,9 +36,16 @@ export type CallResult = { data: Hex } | { reverted: RpcError }
  */
 export async function ethCall(
   rpc: Rpc,
-  { to, data, from, at, gas = CALL_GAS }: { to: Hex; data: Hex; from?: Hex; at: At; gas?: number },
+  { to, data, from, value = 0n, at, gas = CALL_GAS }: EthCall & { at: At },
 ): Promise<CallResult> {
-  const params = [{ to, data, ...(from === undefined ? {} : { from }), gas: quantityOf(gas) }, blockParameter(at)]
+  const call = {
+    ...(to === undefined ? {} : { to }),
+    data,
+    ...(from === undefined ? {} : { from }),
+    ...(value === 0n ? {} : { value: quantityOf(value) }),
+    gas: quantityOf(gas),
+  }
+  const params = [call, blockParameter(at)]
   try {
     const asked = rpc.expensive.has({ to, data })
       ? rpc.call('eth_call', params, { alone: true })

@@ -236,5 +236,12 @@ export const isHurried = (error: RpcError): boolean =>
   // Alchemy "compute units per second capacity", Infura "daily request count exceeded, request rate limited", QuickNode "credits"
   (error.rpcCode === 429 || /rate.?limit|too many requests|compute units|capacity|throttl|credits/i.test(error.message))
 
+/**
+ * Returns whether a rate limit was hit by a call of a method. For logs, -32005 may only mean that one response is too
+ * long, which says nothing about the node.
+ */
+export const isRateLimitedAt = (method: string, error: RpcError): boolean =>
+  method === 'eth_getLogs' ? isHurried(error) : isRateLimited(error)
+
 /** A contract may revert with any of these words. */
 const mayBeQuoted = ({ rpcCode, message }: RpcError): boolean => rpcCode === 3 || /revert/i.test(message)

@@ -5,7 +5,7 @@ import type { Hex } from '../../ids.ts'
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED = 10_000
 
-type Called = { to: Hex; data: Hex }
+type Called = { to?: Hex | undefined; data: Hex }
 /**
  * Calls that used all their gas or returned too much. For a minute, calls of the same function are kept out of shared
  * batches.
@@ -31,4 +31,4 @@ export function openExpensiveCalls({ ticks } = systemClock): ExpensiveCalls {
 }
 
 // By function, not by contract: a caller whose arguments burn all gas slows down no other function.
-const keyOf = ({ to, data }: Called): string => to.toLowerCase() + data.slice(2, 10)
+const keyOf = ({ to, data }: Called): string => (to ?? 'creation').toLowerCase() + data.slice(2, 10)

@@ -1,4 +1,4 @@
-import { isBroken, isMissingMethod, isRateLimited, isUnknownBlock } from './errors.ts'
+import { isBroken, isMissingMethod, isRateLimitedAt, isUnknownBlock } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { Call } from './json-rpc.ts'
 import type { Node } from './node.ts'
@@ -159,8 +159,8 @@ export const isAtTag = ({ method, params }: Call): boolean =>
  * Returns whether another node may have a better response: this node lags, lacks the method, is rate limited or broken,
  * or omitted the call.
  */
-export function isRetryableOnAnotherNode(answer: unknown): boolean {
+export function isRetryableOnAnotherNode({ method }: Call, answer: unknown): boolean {
   if (answer instanceof RpcUnavailable) return !(answer instanceof RpcTooLarge)
   if (!(answer instanceof RpcError) || answer.rpcCode === 3) return false
-  return isUnknownBlock(answer) || isMissingMethod(answer) || isRateLimited(answer) || isBroken(answer)
+  return isUnknownBlock(answer) || isMissingMethod(answer) || isRateLimitedAt(method, answer) || isBroken(answer)
 }

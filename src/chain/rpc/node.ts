@@ -82,6 +82,8 @@ function bodyOf(calls: readonly Call[], firstId: number): string {
 }
 
 function maxBytesOf(calls: readonly Call[]): number {
+  const [first] = calls
+  if (calls.length === 1 && first!.maxBytes !== undefined) return first!.maxBytes
   if (calls.some(({ method }) => /^eth_getBlock|^eth_getLogs|^debug_/.test(method))) return MAX_LONG_BYTES
   return MAX_SHORT_BYTES
 }

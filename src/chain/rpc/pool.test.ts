@@ -306,6 +306,16 @@ test('a revert is an answer: nobody else is asked', async (t) => {
   assert.equal(nodes.flatMap(({ asked }) => asked).filter(({ method }) => method === 'eth_call').length, 1)
 })
 
+test('a node that refuses long logs stays in use', async (t) => {
+  const nodes = [await badNode(t), await badNode(t)]
+  const { rpc } = await pool(t, nodes)
+  const refusal = { error: { code: -32005, message: 'query returned more than 10000 results' } }
+  for (const node of nodes) node.answer = ({ method }) => (method === 'eth_getLogs' ? refusal : undefined)
+  for (let round = 0; round < 4; round++)
+    await assert.rejects(rpc.call('eth_getLogs', [{}]), (error: RpcError) => error.rpcCode === -32005)
+  assert.equal(nodes.flatMap(({ asked }) => asked).filter(({ method }) => method === 'eth_getLogs').length, 4)
+})
+
 test('a read that is later than usual is asked a second time, at most one in twenty', async () => {
   const { clock, nodes, ask, finished } = slowPool()
   for (let round = 0; round < 40; round++) assert.deepEqual(await finished(ask()), ['0x2a'])

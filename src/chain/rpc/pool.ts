@@ -1,5 +1,5 @@
 import type { Clock } from '../../clock.ts'
-import { classifySendError, isMissingMethod, isRateLimited } from './errors.ts'
+import { classifySendError, isMissingMethod, isRateLimited, isRateLimitedAt } from './errors.ts'
 import { RpcError, RpcTooLarge, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 import { isAtTag, isRetryableOnAnotherNode, noteAnswer, noteFailure, pick, type Member } from './node-health.ts'
@@ -132,7 +132,8 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
       if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
-      if (answers.some((answer) => answer instanceof RpcError && isRateLimited(answer))) failed(member)
+      if (answers.some((answer, index) => answer instanceof RpcError && isRateLimitedAt(calls[index]!.method, answer)))
+        failed(member)
       else if (noteAnswer(member, clock.ticks() - startedAt)) onNode(member.position, 'up')
       return answers
     } catch (error) {
@@ -197,7 +198,8 @@ function settle(before: unknown, said: unknown): unknown {
 }
 
 /** Returns whether another node may have a better result. */
-const isOpen = (call: Call, answer: unknown): boolean => isRetryableOnAnotherNode(answer) || isUnknownToIt(call, answer)
+const isOpen = (call: Call, answer: unknown): boolean =>
+  isRetryableOnAnotherNode(call, answer) || isUnknownToIt(call, answer)
 
 /**
  * Returns whether null means that the node lags. Blocks requested by hash exist, and a block with a number may. A

@@ -20,9 +20,14 @@ export type Rpc = {
   /**
    * Makes one JSON-RPC call. Calls made while others are in flight are sent together in one batch.
    * @param options.alone  keeps a call that is known to be slow out of shared batches
+   * @param options.maxBytes  sends the call by itself, and reads no longer response
    * @throws RpcError | RpcUnavailable
    */
-  call<T = unknown>(method: string, params: unknown[], options?: { timeoutMs?: number; alone?: boolean }): Promise<T>
+  call<T = unknown>(
+    method: string,
+    params: unknown[],
+    options?: { timeoutMs?: number; alone?: boolean; maxBytes?: number },
+  ): Promise<T>
   /**
    * Sends several calls in one request to one node; each result is a value or an RpcError.
    * @throws RpcUnavailable  for all of them
@@ -88,6 +93,8 @@ export function rpcOver(
   return {
     batch,
     call: (method, params, options) => {
+      const { maxBytes } = options ?? {}
+      if (maxBytes !== undefined) return callAlone({ method, params, maxBytes }, { timeoutMs, ...options })
       if (options?.alone === true) return alone(method, params)
       if (options?.timeoutMs !== undefined) return callAlone({ method, params }, { timeoutMs: options.timeoutMs })
       return isSend(method) ? send(method, params) : read(method, params)

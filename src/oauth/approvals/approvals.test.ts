@@ -42,7 +42,14 @@ let asked = 0
 async function ask(username: string, content: ApprovalContent = requestsOf(username).allowance!): Promise<string> {
   asked += 1
   const caller = { accountId: accountIdOf('DEV', username), clientId: 'demo', chainId: CHAIN }
-  const question = { caller, intentId: `sig_${username}_${asked}`, content, rule: 'built-in', askedFrom: '203.0.113.7' }
+  const question = {
+    caller,
+    intentId: `sig_${username}_${asked}`,
+    content,
+    requestHash: null,
+    rule: 'built-in',
+    askedFrom: '203.0.113.7',
+  }
   return (await askApproval(world.app, question)).link.id
 }
 

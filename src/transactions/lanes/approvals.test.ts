@@ -144,6 +144,7 @@ for (const mode of MODES)
       ] as const)
         // prettier-ignore
         assert.equal((await pay(alice, where, value, 'key')).body.code, 'idempotency_key_reused')
+      if (mode === 'self') assert.equal((await pay(alice, to, MUCH, 'key', { gas: '90000' })).body.code, 'idempotency_key_reused') // prettier-ignore
       assert.deepEqual(await traces(alice), before)
 
       const sent = await pay(alice, to, MUCH, 'key')

@@ -44,7 +44,9 @@ export async function checkApproval(app: App, write: Approvable): Promise<string
 async function shownFor(app: App, { id, key, calls }: Approvable): Promise<string | null> {
   const asked = key === null ? null : await askedApproval(app, id)
   if (asked === null) return null
-  if (!isDeepStrictEqual(asked.content, contentOf(calls))) throw keyReused()
+  const isSame =
+    asked.requestHash?.equals(key!.requestHash) === true && isDeepStrictEqual(asked.content, contentOf(calls))
+  if (!isSame) throw keyReused()
   return asked.token
 }
 
@@ -67,6 +69,7 @@ async function unapproved(
     caller,
     intentId: id,
     content: contentOf(calls),
+    requestHash: key.requestHash,
     rule,
     askedFrom,
   })

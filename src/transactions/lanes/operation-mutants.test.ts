@@ -53,7 +53,8 @@ const MUTANTS: SourceMutant[] = [
   ['an authorization above the next nonce is nobody’s', 'lanes/own-nonces.ts', 'nonce! >= next', 'nonce! === next', 'sponsors/top-up-contracts', 'before its earlier write'], // prettier-ignore
   ['a write is bound before its user has approved it', 'lanes/approve.ts', 'if (requires !== null) throw await unapproved(app, write, requires)', '', 'lanes/approvals', 'nothing bound or signed'], // prettier-ignore
   ['a top-up is paid before its write is approved', 'lanes/send.ts', 'return checkApproval(app, toApprove(id, terms))', 'return checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms) })', 'lanes/approvals', 'nothing bound or signed'], // prettier-ignore
-  ['what was asked about for approval is another write', 'lanes/approve.ts', 'if (!isDeepStrictEqual(asked.content, contentOf(calls))) throw keyReused()', '', 'lanes/approvals', 'nothing bound or signed'], // prettier-ignore
+  ['what was asked about for approval is another write', 'lanes/approve.ts', 'if (!isSame) throw keyReused()', '', 'lanes/approvals', 'nothing bound or signed'], // prettier-ignore
+  ['the terms of what was asked about are others', 'lanes/approve.ts', 'asked.requestHash?.equals(key!.requestHash) === true && ', '', 'lanes/approvals', 'nothing bound or signed'], // prettier-ignore
   ['what was not approved is sent once no rule asks', 'lanes/approve.ts', ': shownFor(app, write)', ': null', 'lanes/approvals', 'a denial is final'], // prettier-ignore
   ['what has lost its approval is bound for good', 'lanes/send.ts', 'if (!mayVacate) throw inFlight()\n    return LOST', 'throw error', 'lanes/approvals', 'a moment ago|asked again'], // prettier-ignore
 ]

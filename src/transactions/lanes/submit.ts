@@ -32,7 +32,7 @@ export async function submitTransaction(
   body: TransactionBody,
   { idempotencyKey, askedFrom }: WriteOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  const intent = readIntent(body)
+  const intent = readEncodedIntent(body)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: SUBMIT_ROUTE, requestHash: hashOf(body) }
   return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency, askedFrom }))
@@ -43,7 +43,7 @@ export async function submitTransaction(
  * @throws as `submitTransaction`
  */
 export async function rehearseTransaction(app: App, caller: Caller, body: TransactionBody): Promise<DryRunAnswer> {
-  return pointingAt('/to', dryRun(app, caller, readIntent(body)))
+  return pointingAt('/to', dryRun(app, caller, readEncodedIntent(body)))
 }
 
 /** Changes the error's pointer: elsewhere the field of the contract's address is `/address`. */
@@ -58,7 +58,7 @@ async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
 }
 
 /** Validates everything that needs no request to the chain. */
-function readIntent({ to, data = '0x', value = '0', gas, abi }: TransactionBody): Intent {
+export function readEncodedIntent({ to, data = '0x', value = '0', gas, abi }: TransactionBody): Intent {
   const target = readTarget(to)
   const bytes = readData(data)
   const called = abi === undefined ? { abi: '', fn: null, errors: [] } : readCalled(abi, bytes)
