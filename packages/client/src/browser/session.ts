@@ -182,11 +182,18 @@ export function createSession(options: SessionOptions): BrowserSession {
   async function request(input: string | URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
     const { method = 'GET', headers, body, signal } = init
     try {
-      return await oauth.protectedResourceRequest(token, method, new URL(input), new Headers(headers), body ?? null, {
-        ...insecure,
-        DPoP: oauth.DPoP(client, keys),
-        ...(signal === undefined || signal === null ? {} : { signal }),
-      })
+      return await oauth.protectedResourceRequest(
+        token,
+        method,
+        new URL(input),
+        new Headers(headers),
+        (body ?? null) as oauth.ProtectedResourceRequestBody | null,
+        {
+          ...insecure,
+          DPoP: oauth.DPoP(client, keys),
+          ...(signal === undefined || signal === null ? {} : { signal }),
+        },
+      )
     } catch (error) {
       if (error instanceof oauth.WWWAuthenticateChallengeError) return error.response
       throw error
