@@ -1,0 +1,398 @@
+import * as oauth from 'oauth4webapi'
+import { ClientError, SignedOut } from '../errors.ts'
+import type { Session, SessionState } from '../session.ts'
+import { thisPage, type Channel, type Page, type Popup } from './page.ts'
+import { indexedDbStore, type Pending, type Store, type StoredSession } from './store.ts'
+
+/** Settings of a session. */
+export type SessionOptions = {
+  /** of the service, such as `https://wallet.example` */
+  origin: string
+  clientId: string
+  /** a page of yours that calls `handleCallback`, registered for the application; `/callback` of this origin if absent */
+  redirectUri?: string
+  /** `popup` opens a window, and falls back to `redirect` where windows do not work */
+  mode?: 'popup' | 'redirect'
+  /** to request at sign-in; all of the application if absent */
+  permissions?: readonly string[]
+  /** the OAuth issuer, if it is not `/oauth` of `origin` */
+  issuer?: string
+  store?: Store
+  page?: Page
+  fetch?: typeof globalThis.fetch
+  /** milliseconds since 1970 */
+  now?: () => number
+}
+
+/** A session of a browser. */
+export type BrowserSession = Session & {
+  /**
+   * Finishes a sign-in. Call it on the page of `redirectUri`. A window closes itself; after a redirect the page that began
+   * the sign-in is shown again.
+   * @throws SignInFailed  if this browser has not begun the sign-in, or the answer is not valid
+   */
+  handleCallback(): Promise<void>
+}
+
+/** The user closed the window or did not allow the access. */
+export class SignInCancelled extends ClientError {
+  override readonly name = 'SignInCancelled'
+}
+
+/** The sign-in failed. `code`: that of the authorization server, or of this client. */
+export class SignInFailed extends ClientError {
+  override readonly name = 'SignInFailed'
+}
+
+/** An access token of this page, which nothing stores. */
+type Access = { token: string; renewAt: number; expiresAt: number; keys: CryptoKeyPair }
+
+/** share of its life after which an access token is renewed */
+const RENEW_AT = 0.8
+const MAX_SIGN_IN_MS = 15 * 60_000
+/** milliseconds between two looks whether the window is closed, and how long an answer may come after that */
+const LOOK_MS = 500
+const LATE_MS = 1_500
+
+/**
+ * Opens the session of a user in a browser. The refresh token is stored, bound (DPoP) to a key that no script can read; the access
+ * token is only in memory. On a server the session stays `unknown` and reads nothing.
+ */
+export function createSession(options: SessionOptions): BrowserSession {
+  const {
+    clientId,
+    mode = 'popup',
+    page = thisPage,
+    fetch: send = (...args) => globalThis.fetch(...args),
+    now = Date.now,
+  } = options
+  const issuer = new URL(options.issuer ?? `${options.origin.replace(/\/+$/, '')}/oauth`)
+  const store = options.store ?? indexedDbStore()
+  const name = `${issuer.href} ${clientId}`
+  const client: oauth.Client = { client_id: clientId }
+  const insecure = { [oauth.allowInsecureRequests]: issuer.protocol === 'http:', [oauth.customFetch]: send as never }
+  const isBrowser = options.store !== undefined || typeof indexedDB !== 'undefined'
+
+  let state: SessionState = { status: 'unknown' }
+  const listeners = new Set<(state: SessionState) => void>()
+  let access: Access | null = null
+  let renewing: Promise<Access> | null = null
+  let server: Promise<oauth.AuthorizationServer> | null = null
+  let restoring: Promise<void> | null = null
+
+  /** tells other pages of this origin that the stored session has changed */
+  const changes: Channel | null = isBrowser ? page.channel(`chatelaine ${name}`) : null
+  changes?.listen(() => void reload())
+
+  function become(next: SessionState): void {
+    if (JSON.stringify(next) === JSON.stringify(state)) return
+    state = next
+    for (const listener of listeners) listener(state)
+  }
+
+  const stateOf = (stored: StoredSession | undefined): SessionState =>
+    stored === undefined ? { status: 'signed-out' } : { status: 'signed-in', permissions: stored.permissions }
+
+  async function reload(): Promise<void> {
+    const stored = await store.get<StoredSession>(name)
+    if (stored === undefined || stored.keys !== access?.keys) access = null
+    become(stateOf(stored))
+  }
+
+  const restore = (): Promise<void> => (restoring ??= isBrowser ? reload() : Promise.resolve())
+  if (isBrowser) void restore().catch(() => become({ status: 'signed-out' }))
+
+  const discover = (): Promise<oauth.AuthorizationServer> =>
+    (server ??= oauth
+      .discoveryRequest(issuer, insecure)
+      .then((response) => oauth.processDiscoveryResponse(issuer, response))
+      .catch((error: unknown) => {
+        server = null
+        throw error
+      }))
+
+  /** @throws SignedOut  if the session has ended */
+  async function renew(): Promise<Access> {
+    const as = await discover()
+    // Read again: another page may have renewed it.
+    const stored = await store.get<StoredSession>(name)
+    if (stored === undefined) throw ended()
+    const { keys, refreshToken } = stored
+    const begun = now()
+    const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, {
+      ...insecure,
+      DPoP: oauth.DPoP(client, keys),
+    })
+    let answer: oauth.TokenEndpointResponse
+    try {
+      answer = await oauth.processRefreshTokenResponse(as, client, response)
+    } catch (error) {
+      if (!(error instanceof oauth.ResponseBodyError) || error.error !== 'invalid_grant') throw error
+      const newer = await store.get<StoredSession>(name)
+      if (newer !== undefined && newer.refreshToken !== refreshToken) return renew()
+      await store.update<StoredSession>(name, (value) => (value?.refreshToken === refreshToken ? undefined : value))
+      changes?.post('changed')
+      throw ended()
+    }
+    const successor = answer.refresh_token ?? refreshToken
+    // The successor is stored before its access token is used. A session that was ended meanwhile is not put back.
+    const kept = await store.update<StoredSession>(name, (value) =>
+      value === undefined
+        ? undefined
+        : value.refreshToken === refreshToken
+          ? { ...value, refreshToken: successor }
+          : value,
+    )
+    if (kept === undefined) throw ended()
+    return (access = accessOf(answer, keys, begun))
+  }
+
+  function ended(): SignedOut {
+    access = null
+    become({ status: 'signed-out' })
+    return new SignedOut()
+  }
+
+  const accessOf = (
+    { access_token: token, expires_in: seconds = 3_600 }: oauth.TokenEndpointResponse,
+    keys: CryptoKeyPair,
+    begun: number,
+  ): Access => ({
+    token,
+    keys,
+    renewAt: begun + seconds * 1_000 * RENEW_AT,
+    expiresAt: begun + seconds * 1_000,
+  })
+
+  const renewOnce = (): Promise<Access> =>
+    (renewing ??= renew().finally(() => {
+      renewing = null
+    }))
+
+  async function currentAccess(): Promise<Access> {
+    if (access !== null && now() < access.renewAt) return access
+    const old = access
+    return renewOnce().catch((error: unknown) => {
+      // The service does not answer: the token still counts for a while.
+      if (old !== null && !(error instanceof SignedOut) && now() < old.expiresAt) return old
+      throw error
+    })
+  }
+
+  async function request(input: string | URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
+    const { method = 'GET', headers, body, signal } = init
+    try {
+      return await oauth.protectedResourceRequest(
+        token,
+        method,
+        new URL(input),
+        new Headers(headers),
+        (body ?? null) as oauth.ProtectedResourceRequestBody | null,
+        {
+          ...insecure,
+          DPoP: oauth.DPoP(client, keys),
+          ...(signal === undefined || signal === null ? {} : { signal }),
+        },
+      )
+    } catch (error) {
+      if (error instanceof oauth.WWWAuthenticateChallengeError) return error.response
+      throw error
+    }
+  }
+
+  async function authorizedFetch(input: string | URL, init: RequestInit = {}): Promise<Response> {
+    await restore()
+    const first = await currentAccess()
+    const response = await request(input, init, first)
+    if (response.status !== 401) return response
+    const isProof = response.headers.get('www-authenticate')?.includes('invalid_dpop_proof') === true
+    if (isProof) return request(input, init, first)
+    if (access === first) access = null
+    return request(input, init, await currentAccess())
+  }
+
+  async function begin(
+    how: Pending['mode'],
+    permissions: readonly string[] | undefined,
+  ): Promise<{ url: string; pending: Pending }> {
+    const as = await discover()
+    const keys = await oauth.generateKeyPair('ES256', { extractable: false })
+    const pending: Pending = {
+      keys,
+      state: oauth.generateRandomState(),
+      nonce: oauth.generateRandomNonce(),
+      verifier: oauth.generateRandomCodeVerifier(),
+      redirectUri: options.redirectUri ?? new URL('/callback', page.href()).href,
+      mode: how,
+      returnTo: page.href(),
+      begunAt: now(),
+    }
+    await store.update<Pending>(pendingKey(pending.state), () => pending)
+    const url = new URL(as.authorization_endpoint!)
+    url.search = new URLSearchParams({
+      response_type: 'code',
+      client_id: clientId,
+      redirect_uri: pending.redirectUri,
+      scope: ['openid', ...(permissions ?? [])].join(' '),
+      state: pending.state,
+      nonce: pending.nonce,
+      code_challenge: await oauth.calculatePKCECodeChallenge(pending.verifier),
+      code_challenge_method: 'S256',
+      dpop_jkt: await oauth.DPoP(client, keys).calculateThumbprint(),
+    }).toString()
+    return { url: url.href, pending }
+  }
+
+  const pendingKey = (of: string) => `${name} pending ${of}`
+
+  /** Exchanges the code of an answer, and stores the session. */
+  async function complete({ keys, state: sent, nonce, verifier, redirectUri }: Pending, answered: URL): Promise<void> {
+    const as = await discover()
+    const begun = now()
+    try {
+      const parameters = oauth.validateAuthResponse(as, client, answered, sent)
+      const response = await oauth.authorizationCodeGrantRequest(
+        as,
+        client,
+        oauth.None(),
+        parameters,
+        redirectUri,
+        verifier,
+        { ...insecure, DPoP: oauth.DPoP(client, keys) },
+      )
+      const answer = await oauth.processAuthorizationCodeResponse(as, client, response, {
+        expectedNonce: nonce,
+        requireIdToken: true,
+      })
+      if (answer.refresh_token === undefined)
+        throw new SignInFailed({ code: 'no_refresh_token', message: 'The service gave no refresh token.' })
+      const stored = { keys, refreshToken: answer.refresh_token, permissions: permissionsOf(answer.scope) }
+      await store.update<StoredSession>(name, () => stored)
+      access = accessOf(answer, keys, begun)
+      become(stateOf(stored))
+      changes?.post('changed')
+    } catch (error) {
+      throw failureOf(error)
+    }
+  }
+
+  /** Takes a begun sign-in out of the store: an answer counts once. */
+  async function take(of: string): Promise<Pending | null> {
+    let found: Pending | undefined
+    await store.update<Pending>(pendingKey(of), (value) => {
+      found = value
+      return undefined
+    })
+    return found !== undefined && now() < found.begunAt + MAX_SIGN_IN_MS ? found : null
+  }
+
+  async function inWindow(popup: Popup, permissions: readonly string[] | undefined): Promise<void> {
+    let channel: Channel | null = null
+    let timer: ReturnType<typeof setInterval> | undefined
+    try {
+      const { url, pending } = await begin('popup', permissions)
+      const own = (channel = page.channel(`chatelaine callback ${pending.state}`))
+      const answered = await new Promise<string>((resolve, reject) => {
+        own.listen((message) => resolve(String(message)))
+        popup.goTo(url)
+        let closedMs = 0
+        // A closed window is a hint only: its answer may still be on the way.
+        timer = setInterval(() => {
+          closedMs = popup.isClosed() ? closedMs + LOOK_MS : 0
+          if (closedMs > LATE_MS)
+            reject(
+              new SignInCancelled({
+                code: 'window_closed',
+                message: 'The window was closed before the sign-in was finished.',
+              }),
+            )
+        }, LOOK_MS)
+      })
+      const taken = await take(pending.state)
+      if (taken === null) throw expired()
+      await complete(taken, new URL(answered))
+    } catch (error) {
+      popup.close()
+      throw error
+    } finally {
+      clearInterval(timer)
+      channel?.close()
+    }
+  }
+
+  return {
+    get state() {
+      return state
+    },
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    fetch: authorizedFetch,
+    // Not async: the window must open in the click itself.
+    signIn({ permissions = options.permissions } = {}) {
+      const popup = mode === 'popup' ? page.open() : null
+      if (popup !== null) return inWindow(popup, permissions)
+      return begin('redirect', permissions).then(({ url }) => {
+        page.goTo(url)
+        // The page is about to be left.
+        return new Promise<void>(() => {})
+      })
+    },
+    async signOut() {
+      let stored: StoredSession | undefined
+      await store.update<StoredSession>(name, (value) => {
+        stored = value
+        return undefined
+      })
+      access = null
+      become({ status: 'signed-out' })
+      changes?.post('changed')
+      if (stored === undefined) return
+      const as = await discover()
+      await oauth.processRevocationResponse(
+        await oauth.revocationRequest(as, client, oauth.None(), stored.refreshToken, insecure),
+      )
+    },
+    async handleCallback() {
+      const answered = new URL(page.href())
+      const of = answered.searchParams.get('state') ?? ''
+      const pending = await store.get<Pending>(pendingKey(of))
+      if (pending === undefined) throw expired()
+      if (pending.mode === 'popup') {
+        const channel = page.channel(`chatelaine callback ${of}`)
+        channel.post(answered.href)
+        channel.close()
+        page.close()
+        return
+      }
+      const taken = await take(of)
+      if (taken === null) throw expired()
+      await complete(taken, answered)
+      page.replace(taken.returnTo)
+    },
+  }
+}
+
+const expired = (): SignInFailed =>
+  new SignInFailed({
+    code: 'sign_in_expired',
+    message: 'This browser has not begun this sign-in, or began it too long ago. Start again.',
+    userMessage: 'This sign-in is no longer valid. Start again.',
+  })
+
+const permissionsOf = (scope: string | undefined): string[] =>
+  (scope ?? '').split(' ').filter((one) => one.includes(':'))
+
+function failureOf(error: unknown): unknown {
+  if (error instanceof ClientError) return error
+  if (error instanceof oauth.AuthorizationResponseError) {
+    const { error: code, error_description: message = 'The sign-in failed.' } = error
+    return code === 'access_denied' ? new SignInCancelled({ code, message }) : new SignInFailed({ code, message })
+  }
+  if (error instanceof oauth.ResponseBodyError)
+    return new SignInFailed({ code: error.error, message: error.error_description ?? 'The sign-in failed.' })
+  if (error instanceof oauth.OperationProcessingError)
+    return new SignInFailed({ code: 'invalid_answer', message: 'The answer of the authorization server is not valid.' })
+  return error
+}
