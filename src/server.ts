@@ -12,6 +12,7 @@ import type { Chain } from './chain/network.ts'
 import { every } from './clock.ts'
 import { contractReads } from './contracts/routes.ts'
 import { contractWrites } from './contracts/write-route.ts'
+import { demo } from './devnet/demo.ts'
 import { explorer } from './devnet/explorer.ts'
 import { developmentIdp } from './devnet/provider.ts'
 import { startFollower } from './follower/follow.ts'
@@ -172,8 +173,10 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   transfers(server, app, { forms })
   signatures(server, app)
   approvals(server, app)
-  if (explored !== null)
+  if (explored !== null) {
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
+    await demo(server)
+  }
   if (app.auth !== null)
     serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })
 }

@@ -14,7 +14,7 @@ const hidden = { schema: { hide: true } }
 export async function demo(server: FastifyInstance): Promise<void> {
   const page = await readFile(new URL('examples/vanilla/index.html', PROJECT), 'utf8')
   const scripts = [...page.matchAll(/<script[^>]*>([^]*?)<\/script>/g)].map(([, text]) => `'sha256-${createHash('sha256').update(text!).digest('base64')}'`) // prettier-ignore
-  const policy = `default-src 'self'; script-src 'self' ${scripts.join(' ')}; style-src 'unsafe-inline'; frame-ancestors 'none'`
+  const policy = `default-src 'self'; script-src 'self' ${scripts.join(' ')}; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'`
 
   for (const path of ['/demo', '/demo/callback'])
     server.get(path, hidden, (_request, reply) =>
@@ -30,6 +30,8 @@ export async function demo(server: FastifyInstance): Promise<void> {
   })
 
   server.get('/demo/oauth4webapi.js', hidden, async (_request, reply) =>
-    reply.type('text/javascript; charset=utf-8').send(await readFile(new URL(import.meta.resolve('oauth4webapi')), 'utf8')),
+    reply
+      .type('text/javascript; charset=utf-8')
+      .send(await readFile(new URL(import.meta.resolve('oauth4webapi')), 'utf8')),
   )
 }

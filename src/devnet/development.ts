@@ -105,6 +105,7 @@ Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as 
   Pages      ${origin}/
   API docs   ${origin}/docs/
   Explorer   ${origin}/explorer
+  Demo       ${origin}/demo  (an application in one page)
   Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
   OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
 
