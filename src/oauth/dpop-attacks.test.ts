@@ -1,3 +1,4 @@
+// tier: all, because it repeats attacks at length
 import assert from 'node:assert/strict'
 import { createHmac, generateKeyPairSync, hash, randomUUID } from 'node:crypto'
 import { request as httpRequest } from 'node:http'

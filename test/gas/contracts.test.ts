@@ -1,3 +1,4 @@
+// tier: all, because it runs every scenario in three EVMs
 import { after, before, suite, test } from 'node:test'
 import { evms, type Evm } from './evm.ts'
 import { account } from './scenarios-account.ts'
