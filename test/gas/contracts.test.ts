@@ -1,4 +1,4 @@
-// tier: all, because it runs every scenario in three EVMs
+// tier: all, because it runs every scenario in two EVMs
 import { after, before, suite, test } from 'node:test'
 import { evms, type Evm } from './evm.ts'
 import { account } from './scenarios-account.ts'
