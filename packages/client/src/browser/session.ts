@@ -429,7 +429,11 @@ function failureOf(error: unknown): unknown {
   }
   if (error instanceof oauth.ResponseBodyError)
     return new SignInFailed({ code: error.error, message: error.error_description ?? 'The sign-in failed.' })
-  if (error instanceof oauth.OperationProcessingError)
+  if (
+    error instanceof oauth.OperationProcessingError ||
+    error instanceof oauth.UnsupportedOperationError ||
+    error instanceof oauth.WWWAuthenticateChallengeError
+  )
     return new SignInFailed({ code: 'invalid_answer', message: 'The answer of the authorization server is not valid.' })
   return error
 }
