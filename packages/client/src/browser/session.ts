@@ -1,8 +1,8 @@
 import * as oauth from 'oauth4webapi'
-import { ClientError, SignedOut } from '../errors.ts'
+import { ClientError, InvalidInput, SignedOut } from '../errors.ts'
 import type { Session, SessionState } from '../session.ts'
 import { thisPage, type Channel, type Page, type Popup } from './page.ts'
-import { indexedDbStore, type Pending, type Store, type StoredSession } from './store.ts'
+import { indexedDbStore, type Begun, type Pending, type Store, type StoredSession } from './store.ts'
 
 /** Settings of a session. */
 export type SessionOptions = {
@@ -45,7 +45,7 @@ export class SignInFailed extends ClientError {
 }
 
 /** An access token of this page, which nothing stores. */
-type Access = { token: string; renewAt: number; expiresAt: number; keys: CryptoKeyPair }
+type Access = { token: string; renewAt: number; expiresAt: number; keys: CryptoKeyPair; signInId: string }
 
 /** share of its life after which an access token is renewed */
 const RENEW_AT = 0.8
@@ -70,7 +70,8 @@ export function createSession(options: SessionOptions): BrowserSession {
   const store = options.store ?? indexedDbStore()
   const name = `${issuer.href} ${clientId}`
   const client: oauth.Client = { client_id: clientId }
-  const insecure = { [oauth.allowInsecureRequests]: issuer.protocol === 'http:', [oauth.customFetch]: send as never }
+  const serviceOrigin = new URL(options.origin).origin
+  const insecure = { [oauth.allowInsecureRequests]: isLoopback(issuer), [oauth.customFetch]: send as never }
   const isBrowser = options.store !== undefined || typeof indexedDB !== 'undefined'
 
   let state: SessionState = { status: 'unknown' }
@@ -80,27 +81,31 @@ export function createSession(options: SessionOptions): BrowserSession {
   let server: Promise<oauth.AuthorizationServer> | null = null
   let restoring: Promise<void> | null = null
 
+  /** the sign-in that `state` describes: another one can be another user's, even with the same permissions */
+  let shown: string | undefined
+
   /** tells other pages of this origin that the stored session has changed */
   const changes: Channel | null = isBrowser ? page.channel(`chatelaine ${name}`) : null
-  changes?.listen(() => void reload())
+  changes?.listen(() => void reload().catch(() => become(undefined)))
 
-  function become(next: SessionState): void {
-    if (JSON.stringify(next) === JSON.stringify(state)) return
-    state = next
+  /** Shows a stored session, and drops the access token of any other. */
+  function become(stored: StoredSession | undefined): void {
+    if (access?.signInId !== stored?.signInId) access = null
+    if (state.status !== 'unknown' && shown === stored?.signInId) return
+    shown = stored?.signInId
+    state = stored === undefined ? { status: 'signed-out' } : { status: 'signed-in', permissions: stored.permissions }
     for (const listener of listeners) listener(state)
   }
 
-  const stateOf = (stored: StoredSession | undefined): SessionState =>
-    stored === undefined ? { status: 'signed-out' } : { status: 'signed-in', permissions: stored.permissions }
+  const reload = async (): Promise<void> => become(await store.get<StoredSession>(name))
 
-  async function reload(): Promise<void> {
-    const stored = await store.get<StoredSession>(name)
-    if (stored === undefined || stored.keys !== access?.keys) access = null
-    become(stateOf(stored))
-  }
-
-  const restore = (): Promise<void> => (restoring ??= isBrowser ? reload() : Promise.resolve())
-  if (isBrowser) void restore().catch(() => become({ status: 'signed-out' }))
+  const restore = (): Promise<void> =>
+    (restoring ??= reload().catch((error: unknown) => {
+      restoring = null
+      become(undefined)
+      throw error
+    }))
+  if (isBrowser) void restore().catch(() => {})
 
   const discover = (): Promise<oauth.AuthorizationServer> =>
     (server ??= oauth
@@ -108,7 +113,7 @@ export function createSession(options: SessionOptions): BrowserSession {
       .then((response) => oauth.processDiscoveryResponse(issuer, response))
       .catch((error: unknown) => {
         server = null
-        throw error
+        throw failureOf(error)
       }))
 
   /** @throws SignedOut  if the session has ended */
@@ -117,49 +122,60 @@ export function createSession(options: SessionOptions): BrowserSession {
     // Read again: another page may have renewed it.
     const stored = await store.get<StoredSession>(name)
     if (stored === undefined) throw ended()
-    const { keys, refreshToken } = stored
+    const { keys, refreshToken, signInId } = stored
     const begun = now()
-    const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, {
-      ...insecure,
-      DPoP: oauth.DPoP(client, keys),
-    })
     let answer: oauth.TokenEndpointResponse
     try {
+      const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, {
+        ...insecure,
+        DPoP: oauth.DPoP(client, keys),
+      })
       answer = await oauth.processRefreshTokenResponse(as, client, response)
     } catch (error) {
-      if (!(error instanceof oauth.ResponseBodyError) || error.error !== 'invalid_grant') throw error
-      const newer = await store.get<StoredSession>(name)
-      if (newer !== undefined && newer.refreshToken !== refreshToken) return renew()
-      await store.update<StoredSession>(name, (value) => (value?.refreshToken === refreshToken ? undefined : value))
+      if (!(error instanceof oauth.ResponseBodyError) || error.error !== 'invalid_grant') throw failureOf(error)
+      const left = await store.update<StoredSession>(name, (value) =>
+        value?.refreshToken === refreshToken ? undefined : value,
+      )
+      if (left !== undefined) return renew()
       changes?.post('changed')
       throw ended()
     }
     const successor = answer.refresh_token ?? refreshToken
     // The successor is stored before its access token is used. A session that was ended meanwhile is not put back.
     const kept = await store.update<StoredSession>(name, (value) =>
-      value === undefined
-        ? undefined
-        : value.refreshToken === refreshToken
-          ? { ...value, refreshToken: successor }
-          : value,
+      value?.refreshToken === refreshToken ? { ...value, refreshToken: successor } : value,
     )
-    if (kept === undefined) throw ended()
-    return (access = accessOf(answer, keys, begun))
+    if (kept?.signInId === signInId) return (access = accessOf(answer, kept, begun))
+    if (kept === undefined) {
+      await revoke(successor).catch(() => {})
+      throw ended()
+    }
+    // Another user may have signed in: this access token is not theirs.
+    return renew()
   }
 
   function ended(): SignedOut {
-    access = null
-    become({ status: 'signed-out' })
+    become(undefined)
     return new SignedOut()
+  }
+
+  async function revoke(token: string): Promise<void> {
+    try {
+      const response = await oauth.revocationRequest(await discover(), client, oauth.None(), token, insecure)
+      await oauth.processRevocationResponse(response)
+    } catch (error) {
+      throw failureOf(error)
+    }
   }
 
   const accessOf = (
     { access_token: token, expires_in: seconds = 3_600 }: oauth.TokenEndpointResponse,
-    keys: CryptoKeyPair,
+    { keys, signInId }: StoredSession,
     begun: number,
   ): Access => ({
     token,
     keys,
+    signInId,
     renewAt: begun + seconds * 1_000 * RENEW_AT,
     expiresAt: begun + seconds * 1_000,
   })
@@ -174,18 +190,18 @@ export function createSession(options: SessionOptions): BrowserSession {
     const old = access
     return renewOnce().catch((error: unknown) => {
       // The service does not answer: the token still counts for a while.
-      if (old !== null && !(error instanceof SignedOut) && now() < old.expiresAt) return old
+      if (old !== null && access === old && now() < old.expiresAt) return old
       throw error
     })
   }
 
-  async function request(input: string | URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
+  async function request(input: URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
     const { method = 'GET', headers, body, signal } = init
     try {
       return await oauth.protectedResourceRequest(
         token,
         method,
-        new URL(input),
+        input,
         new Headers(headers),
         (body ?? null) as oauth.ProtectedResourceRequestBody | null,
         {
@@ -196,19 +212,27 @@ export function createSession(options: SessionOptions): BrowserSession {
       )
     } catch (error) {
       if (error instanceof oauth.WWWAuthenticateChallengeError) return error.response
-      throw error
+      throw failureOf(error)
     }
   }
 
   async function authorizedFetch(input: string | URL, init: RequestInit = {}): Promise<Response> {
+    const url = new URL(input)
+    if (url.origin !== serviceOrigin)
+      throw new InvalidInput({
+        code: 'invalid_argument',
+        message: `A session sends its token to ${serviceOrigin} only. Nothing was sent.`,
+      })
+    if (!isBrowser) throw new SignedOut()
     await restore()
     const first = await currentAccess()
-    const response = await request(input, init, first)
+    const response = await request(url, init, first)
+    // A proof that was refused needs only another proof.
     if (response.status !== 401) return response
-    const isProof = response.headers.get('www-authenticate')?.includes('invalid_dpop_proof') === true
-    if (isProof) return request(input, init, first)
+    if (response.headers.get('www-authenticate')?.includes('invalid_dpop_proof') === true)
+      return request(url, init, first)
     if (access === first) access = null
-    return request(input, init, await currentAccess())
+    return request(url, init, await currentAccess())
   }
 
   async function begin(
@@ -227,7 +251,7 @@ export function createSession(options: SessionOptions): BrowserSession {
       returnTo: page.href(),
       begunAt: now(),
     }
-    await store.update<Pending>(pendingKey(pending.state), () => pending)
+    await store.update<Begun>(begunKey, (all) => ({ ...inTime(all), [pending.state]: pending }))
     const url = new URL(as.authorization_endpoint!)
     url.search = new URLSearchParams({
       response_type: 'code',
@@ -243,7 +267,11 @@ export function createSession(options: SessionOptions): BrowserSession {
     return { url: url.href, pending }
   }
 
-  const pendingKey = (of: string) => `${name} pending ${of}`
+  const begunKey = `${name} begun`
+
+  /** those sign-ins that have not expired */
+  const inTime = (all: Begun = {}): Begun =>
+    Object.fromEntries(Object.entries(all).filter(([, { begunAt }]) => now() < begunAt + MAX_SIGN_IN_MS))
 
   /** Exchanges the code of an answer, and stores the session. */
   async function complete({ keys, state: sent, nonce, verifier, redirectUri }: Pending, answered: URL): Promise<void> {
@@ -266,31 +294,41 @@ export function createSession(options: SessionOptions): BrowserSession {
       })
       if (answer.refresh_token === undefined)
         throw new SignInFailed({ code: 'no_refresh_token', message: 'The service gave no refresh token.' })
-      const stored = { keys, refreshToken: answer.refresh_token, permissions: permissionsOf(answer.scope) }
+      const stored: StoredSession = {
+        signInId: crypto.randomUUID(),
+        keys,
+        refreshToken: answer.refresh_token,
+        permissions: permissionsOf(answer.scope),
+      }
       await store.update<StoredSession>(name, () => stored)
-      access = accessOf(answer, keys, begun)
-      become(stateOf(stored))
+      access = accessOf(answer, stored, begun)
+      become(stored)
       changes?.post('changed')
     } catch (error) {
       throw failureOf(error)
     }
   }
 
-  /** Takes a begun sign-in out of the store: an answer counts once. */
-  async function take(of: string): Promise<Pending | null> {
+  /** Takes a begun sign-in out of the store: an answer counts once. @throws SignInFailed  if it is not there */
+  async function take(of: string): Promise<Pending> {
     let found: Pending | undefined
-    await store.update<Pending>(pendingKey(of), (value) => {
-      found = value
-      return undefined
+    await store.update<Begun>(begunKey, (all) => {
+      const left = new Map(Object.entries(inTime(all)))
+      found = left.get(of)
+      left.delete(of)
+      return Object.fromEntries(left)
     })
-    return found !== undefined && now() < found.begunAt + MAX_SIGN_IN_MS ? found : null
+    if (found === undefined) throw expired()
+    return found
   }
 
   async function inWindow(popup: Popup, permissions: readonly string[] | undefined): Promise<void> {
     let channel: Channel | null = null
+    let of: string | undefined
     let timer: ReturnType<typeof setInterval> | undefined
     try {
       const { url, pending } = await begin('popup', permissions)
+      of = pending.state
       const own = (channel = page.channel(`chatelaine callback ${pending.state}`))
       const answered = await new Promise<string>((resolve, reject) => {
         own.listen((message) => resolve(String(message)))
@@ -308,11 +346,10 @@ export function createSession(options: SessionOptions): BrowserSession {
             )
         }, LOOK_MS)
       })
-      const taken = await take(pending.state)
-      if (taken === null) throw expired()
-      await complete(taken, new URL(answered))
+      await complete(await take(of), new URL(answered))
     } catch (error) {
       popup.close()
+      if (of !== undefined) await take(of).catch(() => {})
       throw error
     } finally {
       clearInterval(timer)
@@ -341,24 +378,21 @@ export function createSession(options: SessionOptions): BrowserSession {
     },
     async signOut() {
       let stored: StoredSession | undefined
+      if (!isBrowser) return
       await store.update<StoredSession>(name, (value) => {
         stored = value
         return undefined
       })
-      access = null
-      become({ status: 'signed-out' })
+      become(undefined)
       changes?.post('changed')
-      if (stored === undefined) return
-      const as = await discover()
-      await oauth.processRevocationResponse(
-        await oauth.revocationRequest(as, client, oauth.None(), stored.refreshToken, insecure),
-      )
+      if (stored !== undefined) await revoke(stored.refreshToken)
     },
     async handleCallback() {
       const answered = new URL(page.href())
       const of = answered.searchParams.get('state') ?? ''
-      const pending = await store.get<Pending>(pendingKey(of))
-      if (pending === undefined) throw expired()
+      const begun = inTime(await store.get<Begun>(begunKey))
+      if (!Object.hasOwn(begun, of)) throw expired()
+      const pending = begun[of]!
       if (pending.mode === 'popup') {
         const channel = page.channel(`chatelaine callback ${of}`)
         channel.post(answered.href)
@@ -366,10 +400,8 @@ export function createSession(options: SessionOptions): BrowserSession {
         page.close()
         return
       }
-      const taken = await take(of)
-      if (taken === null) throw expired()
-      await complete(taken, answered)
-      page.replace(taken.returnTo)
+      await complete(await take(of), answered)
+      page.replace(pending.returnTo)
     },
   }
 }
@@ -381,9 +413,14 @@ const expired = (): SignInFailed =>
     userMessage: 'This sign-in is no longer valid. Start again.',
   })
 
+/** Tells whether http is safe: within one computer. */
+const isLoopback = ({ protocol, hostname }: URL): boolean =>
+  protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\]|.*\.localhost)$/.test(hostname)
+
 const permissionsOf = (scope: string | undefined): string[] =>
   (scope ?? '').split(' ').filter((one) => one.includes(':'))
 
+/** Makes an error without the `cause` of the library's, which can have tokens. */
 function failureOf(error: unknown): unknown {
   if (error instanceof ClientError) return error
   if (error instanceof oauth.AuthorizationResponseError) {
@@ -392,7 +429,11 @@ function failureOf(error: unknown): unknown {
   }
   if (error instanceof oauth.ResponseBodyError)
     return new SignInFailed({ code: error.error, message: error.error_description ?? 'The sign-in failed.' })
-  if (error instanceof oauth.OperationProcessingError)
+  if (
+    error instanceof oauth.OperationProcessingError ||
+    error instanceof oauth.UnsupportedOperationError ||
+    error instanceof oauth.WWWAuthenticateChallengeError
+  )
     return new SignInFailed({ code: 'invalid_answer', message: 'The answer of the authorization server is not valid.' })
   return error
 }

@@ -1,5 +1,11 @@
 /** What a browser keeps of a sign-in. The private key of `keys` cannot be read, and without it the refresh token is worth nothing. */
-export type StoredSession = { keys: CryptoKeyPair; refreshToken: string; permissions: string[] }
+export type StoredSession = {
+  /** random; a renewal keeps it */
+  signInId: string
+  keys: CryptoKeyPair
+  refreshToken: string
+  permissions: string[]
+}
 
 /** A sign-in that has begun: what the callback needs. */
 export type Pending = {
@@ -14,6 +20,9 @@ export type Pending = {
   /** milliseconds since 1970 */
   begunAt: number
 }
+
+/** The sign-ins that have begun, by `state`. */
+export type Begun = Record<string, Pending>
 
 /** A small store of the browser that keeps keys as objects. */
 export type Store = {
@@ -32,8 +41,20 @@ export function indexedDbStore(): Store {
     (opened ??= new Promise<IDBDatabase>((resolve, reject) => {
       const request = indexedDB.open(DATABASE, 1)
       request.onupgradeneeded = () => void request.result.createObjectStore(ENTRIES)
-      request.onsuccess = () => resolve(request.result)
-      request.onerror = () => reject(request.error ?? new Error('IndexedDB cannot be opened.'))
+      request.onsuccess = () => {
+        const database = request.result
+        // The browser or another page deletes the data: the next call opens it again.
+        database.onversionchange = () => {
+          database.close()
+          opened = null
+        }
+        database.onclose = () => void (opened = null)
+        resolve(database)
+      }
+      request.onerror = () => {
+        opened = null
+        reject(request.error ?? new Error('IndexedDB cannot be opened.'))
+      }
     }))
 
   async function transact<T>(
@@ -42,7 +63,10 @@ export function indexedDbStore(): Store {
   ) {
     const database = await open()
     return new Promise<T>((resolve, reject) => {
-      const transaction = database.transaction(ENTRIES, mode)
+      const transaction = database.transaction(ENTRIES, mode, {
+        // A crash must not bring back a refresh token that was used already: the service would end the session.
+        durability: 'strict',
+      })
       let result: T
       transaction.oncomplete = () => resolve(result)
       transaction.onabort = () => reject(transaction.error ?? new Error('IndexedDB aborted a transaction.'))

@@ -31,12 +31,20 @@ function useValue() {
 /** Returns the state of the session, and renders again when it changes. While a page is drawn on a server it is `unknown`. */
 export function useSession(): SessionState & Pick<Session, 'signIn' | 'signOut'> {
   const { session } = useValue()
+  const acts = useMemo(
+    () => ({
+      signIn: (options?: Parameters<Session['signIn']>[0]) => session.signIn(options),
+      signOut: () => session.signOut(),
+      subscribe: (changed: () => void) => session.subscribe(changed),
+    }),
+    [session],
+  )
   const state = useSyncExternalStore(
-    (changed) => session.subscribe(changed),
+    acts.subscribe,
     () => session.state,
     () => UNKNOWN,
   )
-  return { ...state, signIn: (options) => session.signIn(options), signOut: () => session.signOut() }
+  return { ...state, signIn: acts.signIn, signOut: acts.signOut }
 }
 
 const UNKNOWN: SessionState = { status: 'unknown' }
@@ -53,6 +61,7 @@ type ButtonProps = {
   signOut?: ReactNode
   permissions?: readonly string[]
   className?: string
+  /** gets what `signIn` or `signOut` throws; absent: the browser reports it as an unhandled rejection */
   onError?: (error: unknown) => void
 }
 
@@ -62,13 +71,13 @@ export function SignInButton({
   signOut = 'Sign out',
   permissions,
   className,
-  onError = () => {},
+  onError,
 }: ButtonProps): ReactElement {
   const session = useSession()
   const isIn = session.status === 'signed-in'
   const onClick = () => {
     const done = isIn ? session.signOut() : session.signIn(permissions === undefined ? {} : { permissions })
-    done.catch(onError)
+    if (onError !== undefined) done.catch(onError)
   }
   return createElement(
     'button',

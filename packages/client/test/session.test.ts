@@ -1,0 +1,223 @@
+import assert from 'node:assert/strict'
+import { inspect } from 'node:util'
+import { test } from 'node:test'
+import { createSession, SignInCancelled, type SessionOptions } from '../src/browser/index.ts'
+import { SignedOut } from '../src/index.ts'
+import { fakePage, fakeService, memoryStore, ORIGIN, REDIRECT } from './fake-service.ts'
+
+/** A browser with the application on a page, and the service. */
+function stage(more: Partial<SessionOptions> = {}) {
+  const service = fakeService()
+  const store = memoryStore()
+  const page = fakePage()
+  let time = Date.now()
+  const options: SessionOptions = {
+    ...{ origin: ORIGIN, clientId: 'demo', redirectUri: REDIRECT, mode: 'redirect', store, page, now: () => time },
+    fetch: service.fetch as typeof fetch,
+    ...more,
+  }
+  const session = createSession(options)
+  /** Begins a sign-in. @returns the parameters of the answer of the service */
+  async function begin() {
+    page.went = ''
+    void session.signIn()
+    while (page.went === '') await new Promise(setImmediate)
+    const asked = new URL(page.went).searchParams
+    service.nonce = asked.get('nonce')!
+    return { code: 'secret-code', state: asked.get('state')!, iss: service.issuer }
+  }
+  /** The service sends the browser back. */
+  const comeBack = async (answer: Record<string, string>, to = session) => {
+    page.at = `${REDIRECT}?${new URLSearchParams(answer).toString()}`
+    await to.handleCallback()
+  }
+  return {
+    ...{ service, store, page, session, begin, comeBack },
+    signIn: async () => comeBack(await begin()),
+    pass: (seconds: number) => void (time += seconds * 1_000),
+    again: () => createSession(options),
+    authorization: async (of = session) => ((await (await of.fetch(`${ORIGIN}/v1/me`)).json()) as { authorization: string }).authorization, // prettier-ignore
+  }
+}
+
+test('a sign-in by redirect comes back to its page, and a call carries the token', async () => {
+  const { page, session, signIn, authorization, store } = stage()
+  await signIn()
+  assert.equal(page.replaced, 'https://app.example/shop?item=1')
+  assert.deepEqual(session.state, { status: 'signed-in', permissions: ['wallet:read'] })
+  assert.equal(await authorization(), 'DPoP secret-access-1')
+  assert.doesNotMatch(inspect(store.entries, { depth: 9 }), /secret-access/)
+})
+
+const without = (name: string) => (answer: Record<string, string>) =>
+  Object.fromEntries(Object.entries(answer).filter(([key]) => key !== name))
+
+const INVALID: [string, (answer: Record<string, string>) => Record<string, string>, string][] = [
+  ['another state', (answer) => ({ ...answer, state: 'other' }), 'sign_in_expired'],
+  ['a state that is a name of every object', (answer) => ({ ...answer, state: '__proto__' }), 'sign_in_expired'],
+  ['no state', without('state'), 'sign_in_expired'],
+  ['another issuer', (answer) => ({ ...answer, iss: 'https://evil.example' }), 'invalid_answer'],
+  ['no issuer', without('iss'), 'invalid_answer'],
+  ['an error', (answer) => ({ ...answer, error: 'server_error' }), 'server_error'],
+]
+for (const [what, change, code] of INVALID)
+  test(`an answer with ${what} signs nobody in, and no code is sent`, async () => {
+    const { session, service, begin, comeBack } = stage()
+    await assert.rejects(comeBack(change(await begin())), { name: 'SignInFailed', code })
+    assert.notEqual(session.state.status, 'signed-in')
+    assert.equal(service.log.includes('/oauth/token'), false)
+  })
+
+test('an answer counts once, and only for 15 minutes', async () => {
+  const { service, begin, comeBack, pass, page } = stage()
+  const answer = await begin()
+  await comeBack(answer)
+  await assert.rejects(comeBack(answer), { code: 'sign_in_expired' })
+  page.at = 'https://app.example/'
+  const late = await begin()
+  pass(15 * 60)
+  await assert.rejects(comeBack(late), { code: 'sign_in_expired' })
+  assert.equal(service.log.filter((path) => path === '/oauth/token').length, 1)
+})
+
+test('a user who denies cancels the sign-in', async () => {
+  const { begin, comeBack } = stage()
+  const answer = await begin()
+  await assert.rejects(comeBack({ ...answer, error: 'access_denied' }), SignInCancelled)
+})
+
+test('sign-ins that expired are not kept', async () => {
+  const { begin, pass, store } = stage()
+  await begin()
+  pass(15 * 60)
+  const { state } = await begin()
+  const begun = store.entries.get(`${ORIGIN}/oauth demo begun`)
+  assert.deepEqual(Object.keys(begun as object), [state])
+})
+
+test('calls at one time renew once', async () => {
+  const { service, signIn, authorization, pass } = stage()
+  await signIn()
+  pass(80)
+  assert.deepEqual(new Set(await Promise.all([1, 2, 3].map(async () => authorization()))), new Set(['DPoP secret-access-2'])) // prettier-ignore
+  assert.equal(service.log.filter((path) => path === '/oauth/token').length, 2)
+})
+
+test('a renewal that another page overtook uses the newer token', async () => {
+  const { service, signIn, authorization, again, pass, session } = stage()
+  await signIn()
+  pass(80)
+  const other = again()
+  let overtaken = false
+  service.before = async (path) => {
+    if (path !== '/oauth/token' || overtaken) return
+    overtaken = true
+    await authorization(other)
+  }
+  assert.equal(await authorization(), 'DPoP secret-access-3')
+  assert.equal(session.state.status, 'signed-in')
+})
+
+test('a sign-in during a renewal wins: no call carries the token of the earlier user', async () => {
+  const { service, signIn, authorization, pass, page, begin, comeBack, again, session } = stage()
+  await signIn()
+  pass(80)
+  page.at = 'https://app.example/'
+  const answer = await begin()
+  const other = again()
+  let signedIn = false
+  service.before = async (path) => {
+    if (path !== '/oauth/token' || signedIn) return
+    signedIn = true
+    await comeBack(answer, other)
+  }
+  let told = 0
+  session.subscribe(() => told++)
+  // 2: the other user; 3: the renewal of the first, which was under way
+  assert.equal(await authorization(), 'DPoP secret-access-4')
+  while (told === 0) await new Promise(setImmediate)
+  assert.deepEqual(service.revoked, [])
+})
+
+test('a session that ended during a renewal is not put back, and its new token is revoked', async () => {
+  const { service, signIn, authorization, pass, again, session, store } = stage()
+  await signIn()
+  pass(80)
+  const other = again()
+  service.before = async (path) => {
+    if (path === '/oauth/token') await other.signOut()
+  }
+  await assert.rejects(authorization(), SignedOut)
+  assert.deepEqual(service.revoked, ['secret-refresh-1', 'secret-refresh-2'])
+  assert.equal(session.state.status, 'signed-out')
+  assert.doesNotMatch(inspect(store.entries), /secret/)
+})
+
+test('an access token that is still valid is used while the service cannot renew it', async () => {
+  const { service, signIn, authorization, pass, session } = stage()
+  await signIn()
+  pass(90)
+  service.before = async (path) => {
+    if (path === '/oauth/token') throw new TypeError('fetch failed')
+  }
+  assert.equal(await authorization(), 'DPoP secret-access-1')
+  pass(10)
+  await assert.rejects(authorization(), TypeError)
+  assert.equal(session.state.status, 'signed-in')
+})
+
+test('a refresh token that the service refuses ends the session on all pages', async () => {
+  const { signIn, authorization, pass, session, again, store } = stage()
+  await signIn()
+  const other = again()
+  const key = `${ORIGIN}/oauth demo`
+  store.entries.set(key, { ...(store.entries.get(key) as object), refreshToken: 'secret-stolen' })
+  pass(80)
+  const ended = new Promise<void>((resolve) => other.subscribe(({ status }) => status === 'signed-out' && resolve()))
+  await assert.rejects(authorization(), SignedOut)
+  assert.equal(session.state.status, 'signed-out')
+  await ended
+})
+
+for (const url of ['https://evil.example/v1/me', 'http://wallet.example/v1/me', 'https://wallet.example:444/v1/me'])
+  test(`the token is not sent to ${url}`, async () => {
+    const { service, signIn, session } = stage()
+    await signIn()
+    const before = service.log.length
+    await assert.rejects(session.fetch(url), { name: 'InvalidInput' })
+    assert.equal(service.log.length, before)
+  })
+
+const FAULTS: [string, () => Response][] = [
+  ['no JSON', () => new Response('secret-body')],
+  ['another type of token', () => Response.json({ access_token: 'secret-access', refresh_token: 'secret-refresh', token_type: 'mac' })],
+  ['an error', () => Response.json({ error: 'server_error', secret: 'secret-body' }, { status: 400 })],
+] // prettier-ignore
+for (const [what, fault] of FAULTS)
+  test(`no error has a token or code in it when the service answers with ${what}`, async () => {
+    const { service, signIn, session, begin, comeBack, pass, page } = stage()
+    const errors: unknown[] = []
+    const failing = async (work: Promise<unknown>) => errors.push(await work.catch((error: unknown) => error))
+    await signIn()
+    pass(100)
+    page.at = 'https://app.example/'
+    const answer = await begin()
+    service.instead = (path) => (/token|revoke/.test(path) ? fault() : null)
+    await failing(session.fetch(`${ORIGIN}/v1/me`))
+    await failing(comeBack(answer))
+    if (what === 'an error') await failing(session.signOut())
+    for (const error of errors) {
+      assert.ok(error instanceof Error)
+      assert.doesNotMatch(inspect(error, { depth: 9, showHidden: true }), /secret/)
+    }
+  })
+
+test('on a server the state stays unknown, and nothing is read or sent', async () => {
+  assert.equal(typeof indexedDB, 'undefined')
+  const service = fakeService()
+  const session = createSession({ origin: ORIGIN, clientId: 'demo', fetch: service.fetch as typeof fetch })
+  await assert.rejects(session.fetch(`${ORIGIN}/v1/me`), SignedOut)
+  await session.signOut()
+  assert.deepEqual(session.state, { status: 'unknown' })
+  assert.deepEqual(service.log, [])
+})
