@@ -1,4 +1,4 @@
-// tier: default, because the client calls a real server
+// tier: all, because it repeats many writes whose answers are lost
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
