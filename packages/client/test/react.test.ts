@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createElement, type ReactElement } from 'react'
-import { renderToString } from 'react-dom/server'
 import { createSession } from '../src/browser/index.ts'
 import { SignInButton, useSession, useWallet, WalletProvider } from '../src/react/index.ts'
 import { sessionOf } from './session-of.ts'
+
+// Its types are no dependency.
+const server: string = 'react-dom/server'
+const { renderToString } = (await import(server)) as { renderToString(element: ReactElement): string }
 
 const origin = 'https://wallet.example'
 

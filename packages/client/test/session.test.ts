@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { test } from 'node:test'
 import { createSession, SignInCancelled, type SessionOptions } from '../src/browser/index.ts'
+import { prefersRedirect } from '../src/browser/page.ts'
 import { SignedOut } from '../src/index.ts'
 import { fakePage, fakeService, memoryStore, ORIGIN, REDIRECT } from './fake-service.ts'
 
@@ -221,3 +222,15 @@ test('on a server the state stays unknown, and nothing is read or sent', async (
   assert.deepEqual(session.state, { status: 'unknown' })
   assert.deepEqual(service.log, [])
 })
+
+const BROWSERS: [string, string, number, boolean][] = [
+  ['Safari of an iPhone', 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Version/18.0 Safari/604.1', 5, true],
+  ['Safari of an iPad', 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/18.0 Safari/605.1.15', 5, true],
+  ['Safari of a Mac', 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) Version/18.0 Safari/605.1.15', 0, false],
+  ['a page inside an Android application', 'Mozilla/5.0 (Linux; Android 15; Pixel 9; wv) Chrome/130.0', 5, true],
+  ['Chrome of Android', 'Mozilla/5.0 (Linux; Android 10; K) Chrome/130.0 Mobile Safari/537.36', 5, false],
+]
+for (const [what, userAgent, maxTouchPoints, expected] of BROWSERS)
+  test(`${what} signs in ${expected ? 'by redirect' : 'in a window'}`, () => {
+    assert.equal(prefersRedirect({ userAgent, maxTouchPoints }), expected)
+  })
