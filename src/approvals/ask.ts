@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError, type ApprovalLink } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
@@ -114,12 +115,13 @@ export async function askedApproval(
 
 type Newest = NonNullable<Awaited<ReturnType<typeof newestOf>>>
 
-/** Returns the newest question about an intent. Uses the index (intent, time). */
+/** Returns the newest question about an intent; a denied one if there is any, because a denial is final. Uses the index (intent, time). */
 async function newestOf(db: Db, intentId: string) {
   const row = await db
     .selectFrom('approvals')
     .select(['id', 'state', 'content', 'request_hash', 'token', 'expires_at', 'decided_at'])
     .where('intent_id', '=', intentId)
+    .orderBy(sql`(state = 'denied')`, 'desc')
     .orderBy('created_at', 'desc')
     .limit(1)
     .executeTakeFirst()

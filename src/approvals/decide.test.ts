@@ -70,6 +70,17 @@ test('a decision counts until the question expires, and its approval for a minut
   await assert.rejects(askedApproval(app, 'in time'), isDenied)
 })
 
+test('a denial is final whatever was asked under the same intent at the same moment', async () => {
+  const { app, ask } = asking()
+  const { id } = await ask('raced')
+  const row = await app.db.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
+  await decide(app, { id, accountId: ALICE, ...denied })
+  // What a request that had seen the question before the denial stores.
+  await app.db.insertInto('approvals').values({ ...row, id: `${id}-2`, content: JSON.stringify(about('other')), created_at: new Date(row.created_at.getTime() + 1) }).execute() // prettier-ignore
+  await assert.rejects(askedApproval(app, 'raced'), isDenied)
+  await assert.rejects(ask('raced'), isDenied)
+})
+
 test('undecided questions are deleted after a day and approved ones after a week; a denial has no end', async () => {
   const found: unknown[] = []
   for (const days of [0, 2, 8, 400]) {
