@@ -76,7 +76,7 @@ test('a denial is final whatever was asked under the same intent at the same mom
   const row = await app.db.selectFrom('approvals').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
   await decide(app, { id, accountId: ALICE, ...denied })
   // What a request that had seen the question before the denial stores.
-  await app.db.insertInto('approvals').values({ ...row, id: `${id}-2`, content: JSON.stringify(about('other')), created_at: new Date(row.created_at.getTime() + 1) }).execute() // prettier-ignore
+  await app.db.insertInto('approvals').values({ ...row, id: `${id}-2`, content: JSON.stringify({ message: { kind: 'text', content: 'other' } }), created_at: new Date(row.created_at.getTime() + 1) }).execute() // prettier-ignore
   await assert.rejects(askedApproval(app, 'raced'), isDenied)
   await assert.rejects(ask('raced'), isDenied)
 })
