@@ -175,7 +175,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   approvals(server, app)
   if (explored !== null) {
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
-    await demo(server)
+    demo(server)
   }
   if (app.auth !== null)
     serveAccount(server, app, { ...accountReads(app), sending: accountSending(app, callerAtDoor, forms) })

@@ -11,22 +11,21 @@ const hidden = { schema: { hide: true } }
  * Registers GET /demo: the example `examples/vanilla`, and the sources of the client as JavaScript, so that a newcomer
  * tries an application without a build. Only in development.
  */
-export async function demo(server: FastifyInstance): Promise<void> {
-  const page = await readFile(new URL('examples/vanilla/index.html', PROJECT), 'utf8')
-  const scripts = [...page.matchAll(/<script[^>]*>([^]*?)<\/script>/g)].map(([, text]) => `'sha256-${createHash('sha256').update(text!).digest('base64')}'`) // prettier-ignore
-  const policy = `default-src 'self'; script-src 'self' ${scripts.join(' ')}; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'`
-
+export function demo(server: FastifyInstance): void {
   for (const path of ['/demo', '/demo/callback'])
-    server.get(path, hidden, (_request, reply) =>
-      reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(page),
-    )
+    server.get(path, hidden, async (_request, reply) => {
+      const page = await source('examples/vanilla/index.html')
+      const scripts = [...page.matchAll(/<script[^>]*>([^]*?)<\/script>/g)].map(([, text]) => `'sha256-${createHash('sha256').update(text!).digest('base64')}'`) // prettier-ignore
+      const policy = `default-src 'self'; script-src 'self' ${scripts.join(' ')}; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'`
+      return reply.type('text/html; charset=utf-8').header('content-security-policy', policy).send(page)
+    })
 
   server.get<{ Params: { '*': string } }>('/demo/client/*', hidden, async ({ params }, reply) => {
     const { '*': path } = params
-    const file = /^(?:[a-z]+\/)?[a-z-]+\.ts$/.test(path) ? new URL(`packages/client/src/${path}`, PROJECT) : null
-    const text = file === null ? null : await readFile(file, 'utf8').catch(() => null)
-    if (text === null) throw new AppError('not_found', 'This file does not exist.')
-    return reply.type('text/javascript; charset=utf-8').send(stripTypeScriptTypes(text))
+    if (!/^(?:[a-z]+\/)?[a-z-]+\.ts$/.test(path)) throw missing()
+    return reply
+      .type('text/javascript; charset=utf-8')
+      .send(stripTypeScriptTypes(await source(`packages/client/src/${path}`)))
   })
 
   server.get('/demo/oauth4webapi.js', hidden, async (_request, reply) =>
@@ -35,3 +34,12 @@ export async function demo(server: FastifyInstance): Promise<void> {
       .send(await readFile(new URL(import.meta.resolve('oauth4webapi')), 'utf8')),
   )
 }
+
+/** Reads a file of the project when it is asked for: a copy of the program may lack it. @throws not_found */
+const source = (path: string): Promise<string> =>
+  readFile(new URL(path, PROJECT), 'utf8').catch((cause: unknown) => {
+    throw missing(cause)
+  })
+
+const missing = (cause?: unknown): AppError =>
+  new AppError('not_found', 'This file does not exist. Nothing was done. Check the path.', { cause })
