@@ -78,7 +78,7 @@ function readLog(log: unknown): EventLog {
   }
 }
 
-type Moved = DecodedTransfer & { token: Hex }
+type SimulatedMove = DecodedTransfer & { token: Hex }
 
 /**
  * Sums the gains and losses of an account by asset: native currency first, then losses, then gains, so that invented
@@ -105,14 +105,14 @@ function netChanges(logs: readonly (readonly EventLog[])[], account: Hex): Asset
   return [...byAsset.values()].filter(({ amount }) => amount !== 0n).toSorted((a, b) => rank(a) - rank(b))
 }
 
-const movesOf = (logs: readonly EventLog[]): Moved[] =>
+const movesOf = (logs: readonly EventLog[]): SimulatedMove[] =>
   logs.flatMap((log) => decodeTransferLog(log).map((one) => ({ ...one, token: log.address.toLowerCase() as Hex })))
 
 /**
  * Returns whether a deposit or withdrawal event is of a wrapper: native currency of the same amount goes the other way, and
  * the contract logs no transfer of it. Any contract can log such events.
  */
-function isWrapping({ token, from, to, value }: Moved, moved: readonly Moved[]): boolean {
+function isWrapping({ token, from, to, value }: SimulatedMove, moved: readonly SimulatedMove[]): boolean {
   const isDeposit = BigInt(from) === 0n
   const paid = moved.some((one) => one.token === NATIVE && one.value === value && one.from === (isDeposit ? to : token) && one.to === (isDeposit ? token : from)) // prettier-ignore
   return paid && !moved.some((one) => one.form !== 'WRAPPED' && one.token === token && one.from === from && one.to === to && one.value === value) // prettier-ignore
