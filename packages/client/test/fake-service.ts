@@ -91,6 +91,7 @@ export function fakePage(): FakePage {
     goTo: (url: string) => void (page.went = url),
     replace: (url: string) => void (page.replaced = url),
     close: () => {},
+    hasFocus: () => true,
     channel: (name: string) => {
       const channel = new BroadcastChannel(name)
       // A channel of Node keeps the process.

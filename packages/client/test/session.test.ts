@@ -50,6 +50,36 @@ test('a sign-in by redirect comes back to its page, and a call carries the token
   assert.doesNotMatch(inspect(store.entries, { depth: 9 }), /secret-access/)
 })
 
+test('a window that looks closed cancels only while the user is on the page, and its late answer still signs in', async (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const page = fakePage()
+  let [url, isThere] = ['', false]
+  Object.assign(page, { open: () => ({ goTo: (to: string) => void (url = to), isClosed: () => true, close: () => {} }), hasFocus: () => isThere }) // prettier-ignore
+  const { session, service, store } = stage({ mode: 'popup', page })
+  let outcome = 'open'
+  const signedIn = session.signIn().then(
+    () => (outcome = 'signed in'),
+    ({ code }: { code: string }) => (outcome = code),
+  )
+  while (url === '') await new Promise(setImmediate)
+  // The user is in the window, whose page hides it from its opener.
+  t.mock.timers.tick(60_000)
+  await new Promise(setImmediate)
+  assert.equal(outcome, 'open')
+  isThere = true
+  t.mock.timers.tick(2_500)
+  await signedIn
+  assert.equal(outcome, 'window_closed')
+  const asked = new URL(url).searchParams
+  service.nonce = asked.get('nonce')!
+  const back = fakePage()
+  back.at = `${REDIRECT}?${new URLSearchParams({ code: 'c', state: asked.get('state')!, iss: service.issuer }).toString()}`
+  const { promise, resolve } = Promise.withResolvers<void>()
+  session.subscribe(({ status }) => status === 'signed-in' && resolve())
+  await createSession({ origin: ORIGIN, clientId: 'demo', redirectUri: REDIRECT, store, page: back, fetch: service.fetch as typeof fetch }).handleCallback() // prettier-ignore
+  await promise
+})
+
 const without = (name: string) => (answer: Record<string, string>) =>
   Object.fromEntries(Object.entries(answer).filter(([key]) => key !== name))
 

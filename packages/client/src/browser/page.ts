@@ -8,6 +8,8 @@ export type Page = {
   /** Replaces the address, so that "back" does not lead to a used code. */
   replace(url: string): void
   close(): void
+  /** whether the user is on this page */
+  hasFocus(): boolean
   channel(name: string): Channel
 }
 
@@ -36,6 +38,7 @@ export const thisPage: Page = {
   goTo: (url) => location.assign(url),
   replace: (url) => location.replace(url),
   close: () => window.close(),
+  hasFocus: () => document.hasFocus(),
   channel(name) {
     const channel = new BroadcastChannel(name)
     return {

@@ -322,39 +322,39 @@ export function createSession(options: SessionOptions): BrowserSession {
     return found
   }
 
+  /**
+   * Signs in in a window. A window that looks closed is a hint only: pages of a provider can hide it from its opener
+   * (Cross-Origin-Opener-Policy). So an answer that comes later still signs in.
+   */
   async function inWindow(popup: Popup, permissions: readonly string[] | undefined): Promise<void> {
-    let channel: Channel | null = null
-    let of: string | undefined
-    let timer: ReturnType<typeof setInterval> | undefined
-    try {
-      const { url, pending } = await begin('popup', permissions)
-      of = pending.state
-      const own = (channel = page.channel(`chatelaine callback ${pending.state}`))
-      const answered = await new Promise<string>((resolve, reject) => {
-        own.listen((message) => resolve(String(message)))
-        popup.goTo(url)
-        let closedMs = 0
-        // A closed window is a hint only: its answer may still be on the way.
-        timer = setInterval(() => {
-          closedMs = popup.isClosed() ? closedMs + LOOK_MS : 0
-          if (closedMs > LATE_MS)
-            reject(
-              new SignInCancelled({
-                code: 'window_closed',
-                message: 'The window was closed before the sign-in was finished.',
-              }),
-            )
-        }, LOOK_MS)
-      })
-      await complete(await take(of), new URL(answered))
-    } catch (error) {
+    const { url, pending } = await begin('popup', permissions).catch((error: unknown) => {
       popup.close()
-      if (of !== undefined) await take(of).catch(() => {})
       throw error
-    } finally {
-      clearInterval(timer)
-      channel?.close()
-    }
+    })
+    const channel = page.channel(`chatelaine callback ${pending.state}`)
+    return new Promise((resolve, reject) => {
+      let closedMs = 0
+      const looks = setInterval(() => {
+        // The user is back on this page, and the window is not to be seen.
+        closedMs = popup.isClosed() && page.hasFocus() ? closedMs + LOOK_MS : 0
+        if (now() >= pending.begunAt + MAX_SIGN_IN_MS) {
+          clearInterval(looks)
+          channel.close()
+          reject(expired())
+        } else if (closedMs > LATE_MS) reject(new SignInCancelled({ code: 'window_closed', message: 'The window was closed before the sign-in was finished.' })) // prettier-ignore
+      }, LOOK_MS)
+      channel.listen((message) => {
+        clearInterval(looks)
+        channel.close()
+        take(pending.state)
+          .then((taken) => complete(taken, new URL(String(message))))
+          .then(resolve, (error: unknown) => {
+            popup.close()
+            reject(error)
+          })
+      })
+      popup.goTo(url)
+    })
   }
 
   return {
