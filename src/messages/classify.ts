@@ -190,7 +190,7 @@ const isRevocation = ({ grants }: TypedReading): boolean =>
 const isForOthers = ({ buyers }: TypedReading, { address }: MessageFacts): boolean =>
   buyers.some((ofOrder) => !ofOrder.some((buyer) => buyer.equals(address)))
 
-/** Returns whether a payment, an allowance or its signature can be used for more than a day. */
+/** Returns whether a signature can be used for more than a day. If an allowance has its own end (Permit2), that end counts instead. */
 function isLonger(reading: TypedReading, { at }: MessageFacts): boolean {
   if (NEEDS[reading.class] !== 'token' || isRevocation(reading)) return false
   const last = BigInt(Math.floor(at / 1_000) + MAX_SECONDS)

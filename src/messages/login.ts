@@ -91,7 +91,7 @@ export function problemOfLogin(login: LoginText, facts: MessageFacts): { isForei
     [login.scheme !== null && `${login.scheme.toLowerCase()}:` !== uri.protocol, 'scheme and URI differ'],
     [login.address !== checksummed(facts.address), 'the login is for another account, or its checksum is missing'],
     [login.chainId !== String(facts.chainId), 'the login is for another network'],
-    [!(Math.abs(at - issued) <= MAX_AGE_MS), 'the login was not issued within the last five minutes'],
+    [!(Math.abs(at - issued) <= MAX_AGE_MS), '`Issued At` differs from the signer’s clock by more than five minutes'],
     [login.expiresAt !== null && !(Date.parse(login.expiresAt) > at), 'the login has expired'],
     [login.notBefore !== null && !(Date.parse(login.notBefore) <= at), 'the login is not valid yet'],
   ]

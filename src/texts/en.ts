@@ -122,7 +122,8 @@ export const en = {
     'messages:sign':
       'sign messages without asking you each time: sign-ins to itself and, if it may spend, payments and permissions to take tokens, within this service’s limits. Other messages need your approval',
     'users:read': 'see your name, your balances and your transfers at any time, even when you are not using it',
-    'users:directory': 'find other users by name, and let them find your name, your picture and your account’s address',
+    'users:directory':
+      'find other users of this application by name, and let them find your name, your picture and your account’s address',
   } as Record<string, string>,
   leaving: {
     title: 'Sign out',

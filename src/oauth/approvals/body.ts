@@ -163,7 +163,7 @@ function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated
 }
 
 function noteOfSimulation(texts: Texts['approvals'], simulated: Simulated | null): string {
-  if (simulated === null) return html`<p class="muted">${texts.notSimulated}</p>`
+  if (simulated === null) return html`<p class="danger">${texts.notSimulated}</p>`
   if (simulated.isReverted) return html`<p class="danger">${texts.wouldFail}</p>`
   return html`<p class="muted"><small>${texts.expectedHint}</small></p>`
 }
