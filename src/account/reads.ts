@@ -36,13 +36,14 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
   return {
     readBalances: async (owner, chainId) => {
       const { entries } = await listBalances(app, callerOf(owner, chainId), { userId: owner.userId, limit: MAX_HELD })
-      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress, spam }) => ({
+      return Object.values(entries).map(({ balance, decimals, symbol, name, tokenAddress, tokenType, spam }) => ({
         value: BigInt(balance),
         decimals: Number(decimals),
         symbol,
         name,
         token: tokenAddress as Hex | null,
         isSpam: spam !== undefined,
+        isCollection: tokenType === 'ERC721',
       }))
     },
     readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),

@@ -3,7 +3,7 @@ import { formatUnits } from '../abi/units.ts'
 import type { Texts } from '../texts/en.ts'
 
 /** Maximum of significant decimal places in the short form. */
-const MAX_DECIMALS = 6
+const MAX_DECIMALS = 3
 
 /** An amount in the smallest unit, with its decimals and symbol. */
 export type Amount = { value: bigint; decimals: number; symbol: string }
@@ -11,7 +11,7 @@ export type Amount = { value: bigint; decimals: number; symbol: string }
 /**
  * Formats an amount for readers of a language, without floats. It truncates and never rounds up, so that nobody is
  * shown more than there is.
- * @returns `short` (truncated, with `…`) and `full` (every digit); equal if nothing was truncated
+ * @returns `short` (truncated) and `full` (every digit); equal if nothing was truncated
  */
 export function amountText(
   { locale }: Texts,
@@ -23,7 +23,7 @@ export function amountText(
   const zeros = whole === '0' ? fraction.length - fraction.replace(/^0+/, '').length : 0
   const kept = fraction.slice(0, zeros + MAX_DECIMALS).replace(/0+$/, '')
   const written = (digits: string): string => `${grouped(whole)}${digits === '' ? '' : `${mark}${digits}`}`
-  return { short: kept === fraction ? written(fraction) : `${written(kept)}…`, full: written(fraction) }
+  return { short: written(kept), full: written(fraction) }
 }
 
 /** Returns the decimal mark of a language, and a function that groups the digits of a whole number. */

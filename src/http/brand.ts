@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { contrast, mix, readColor, writeColor, type Rgb } from '../color.ts'
 import type { Config } from '../config.ts'
 import { asset, type StaticAsset } from './asset.ts'
+import { iconsOf, type Icons } from './icons.ts'
 
 /** The name, logo, colours and links of an installation, shown on every page. */
 export type Brand = {
@@ -9,6 +10,7 @@ export type Brand = {
   logo: StaticAsset | null
   /** colours of buttons and links; null: the default */
   stylesheet: StaticAsset | null
+  icons: Icons
   links: { support: string | null; privacy: string | null; terms: string | null }
 }
 
@@ -19,9 +21,11 @@ const MAX_LOGO_BYTES = 262_144
 /** Reads the brand settings and the logo. @throws Error naming the setting if the logo cannot be used */
 export function openBrand(settings: BrandSettings): Brand {
   const { BRAND_NAME, BRAND_LOGO_FILE, BRAND_COLOR, SUPPORT_URL, PRIVACY_URL, TERMS_URL } = settings
+  const logo = BRAND_LOGO_FILE === undefined ? null : readLogo(BRAND_LOGO_FILE)
   return {
     name: BRAND_NAME,
-    logo: BRAND_LOGO_FILE === undefined ? null : readLogo(BRAND_LOGO_FILE),
+    logo,
+    icons: iconsOf(BRAND_NAME, logo),
     stylesheet:
       BRAND_COLOR === undefined
         ? null

@@ -7,6 +7,7 @@ import type { Rich } from '../texts/rich.ts'
 import { timeText } from '../texts/time.ts'
 import { asset } from './asset.ts'
 import type { Brand } from './brand.ts'
+import { mark, PAPER } from './icons.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -35,13 +36,15 @@ export const rich = (parts: Rich): string =>
  * @param words   texts in the page's language
  * @param title   plain text, escaped here
  * @param body    HTML, already escaped
- * @param layout  `narrow` for one card (sign-in, consent, errors), `wide` for tables
+ * @param layout  `narrow` for one card (sign-in, consent, errors), `wide` for tables, `wallet` for pages with tabs
+ * @param tabs    HTML of the tabs, already escaped
  * @param notice  plain text of the strip above the page, such as the notice of development mode
  */
 export function page(
   brand: Brand,
-  { words, title, body, layout = 'narrow', notice, hasScript, script }: PageParts,
+  { words, title, body, layout = 'narrow', tabs, notice, hasScript, script }: PageParts,
 ): string {
+  const { icons } = brand
   return html`<!doctype html>
     <html lang="${words.language}">
       <head>
@@ -51,7 +54,11 @@ export function page(
         <meta name="robots" content="noindex" />
         <meta name="referrer" content="no-referrer" />
         <title>${title} · ${brand.name}</title>
-        <link rel="icon" type="${(brand.logo ?? MARK).type}" href="${(brand.logo ?? MARK).path}" />
+        <meta name="theme-color" media="(prefers-color-scheme: light)" content="${PAPER.light}" />
+        <meta name="theme-color" media="(prefers-color-scheme: dark)" content="${PAPER.dark}" />
+        <link rel="icon" type="${icons.icon.type}" href="${icons.icon.path}" />
+        !${icons.touch === null ? '' : html`<link rel="apple-touch-icon" href="${icons.touch.path}" />`}
+        <link rel="manifest" href="${icons.manifest.path}" />
         <link rel="stylesheet" href="${STYLESHEET.path}" />
         !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
         !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
@@ -66,26 +73,29 @@ export function page(
             ></a
           >
         </header>
+        !${tabs ?? ''}
         <main class="stack">!${body}</main>
-        <footer>
-          <nav aria-label="${words.around.links}">!${linksOf(brand, words).join('')}</nav>
-        </footer>
+        <footer>!${footerOf(brand, words, tabs !== undefined)}</footer>
       </body>
     </html> `
 }
 
-function linksOf({ links }: Brand, { around }: Texts): string[] {
-  const places = { account: '/account', ...links }
-  return (['account', 'support', 'privacy', 'terms'] as const).flatMap((place) =>
+/** Renders the links below a page. Pages with tabs do not link to the account again. */
+function footerOf({ links }: Brand, { around }: Texts, hasTabs: boolean): string {
+  const places = { account: hasTabs ? null : '/account', ...links }
+  const shown = (['account', 'support', 'privacy', 'terms'] as const).flatMap((place) =>
     places[place] === null ? [] : [html`<a href="${places[place]}">${around[place]}</a>`],
   )
+  return shown.length === 0 ? '' : html`<nav aria-label="${around.links}">!${shown.join('')}</nav>`
 }
 
 export type PageParts = {
   words: Texts
   title: string
   body: string
-  layout?: 'narrow' | 'wide'
+  layout?: 'narrow' | 'wide' | 'wallet'
+  /** HTML of the tabs of the account pages */
+  tabs?: string
   notice?: string
   /**
    * our origin, on a page with times or copy buttons: allows the one common script, without which the page still works
@@ -100,7 +110,7 @@ export type PageParts = {
  * redirects to the application on another origin, to which browsers apply it too.
  */
 export const PAGE_CSP =
-  "default-src 'none'; style-src 'self'; img-src 'self' data: https:; base-uri 'none'; frame-ancestors 'none'"
+  "default-src 'none'; style-src 'self'; img-src 'self' data: https:; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 /**
  * The policy of a page with the common script and, if there is one, the second script with the path that it requests.
@@ -132,7 +142,10 @@ export function sendPage(reply: FastifyReply, status: number, parts: PageParts):
  */
 export function pageAssets(server: FastifyInstance, brand: Brand): void {
   server.decorate('brand', brand)
-  for (const asset of [STYLESHEET, MARK, COPY, brand.stylesheet, brand.logo]) {
+  const { icon, touch, manifest } = brand.icons
+  // Browsers request this path for pages without an icon, such as JSON.
+  server.get('/favicon.ico', { schema: { hide: true } }, (_request, reply) => reply.redirect(icon.path, 302))
+  for (const asset of new Set([STYLESHEET, COPY, icon, touch, manifest, brand.stylesheet, brand.logo])) {
     if (asset === null) continue
     server.get(asset.route, { schema: { hide: true } }, (_request, reply) =>
       reply
@@ -157,9 +170,3 @@ const COPY = asset(
   'text/javascript; charset=utf-8',
   readFileSync(new URL('copy.js', import.meta.url), 'utf8'),
 )
-const MARK = asset('/assets/mark.svg', 'image/svg+xml', mark('#a97b22'))
-
-/** A key on a ring. Drawn with attributes only: a `style` would need `unsafe-inline`. */
-function mark(colour: string): string {
-  return `<svg class="mark" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" width="24" height="24" fill="none" stroke="${colour}" stroke-width="2" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><circle cx="8" cy="8" r="5"/><path d="M11.6 11.6 21 21M16.5 16.5l2.6-2.6M19.2 19.2l1.9-1.9"/></svg>`
-}

@@ -263,7 +263,7 @@ suite('a program that nothing tells from others on the device', () => {
       [[phone.jkt, ['wallet:read']]],
     )
     // The page of the account forgets it with the application.
-    const account = await browser.go('/account')
+    const account = await browser.go('/account/applications')
     await browser.submit(account, '/applications/revoke')
     assert.equal(isAsked(await begin(browser, allowed)), true)
   })

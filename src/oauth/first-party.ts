@@ -32,7 +32,7 @@ const ownClient = (origin: string): Application => ({
 })
 
 /**
- * Destination of a repeated sign-in: to sending, to the export, to an approval by its id, or (`again`) to the account page,
+ * Destination of a repeated sign-in: to sending, to the export, to an approval by its id, or (`again`) to the security page,
  * to repeat the action there.
  */
 export type ComesBackTo = 'again' | 'send' | 'export' | `approve.${string}`
@@ -51,7 +51,7 @@ export function pathAfter(state: unknown): string {
   if (state === 'send' || state === 'export' || state === 'approvals') return `/account/${state}`
   const [, id = ''] = /^appro(?:val|ve)\.(.*)$/s.exec(state) ?? []
   if (isId(id)) return `/account/approvals/${id}`
-  return state === 'again' ? '/account?done=again' : '/account'
+  return state === 'again' ? '/account/security?done=again' : '/account'
 }
 
 const returnOf = (origin: string): string => `${origin}/account/signed-in`

@@ -154,7 +154,7 @@ export function loginPages(
     if (owner !== null) {
       await assertChangeable(app.db, owner.user.accountId)
       const outcome = await linkIdentity(app, owner.user, profile)
-      return `/account?done=${outcome}`
+      return `/account/security?done=${outcome}`
     }
     const interaction = await findInteraction(provider, visit.interactionUid)
     if (wantsFresh(interaction) && authTime !== null && authTime < visit.leftAt - CLOCK_SLACK_SECONDS)

@@ -56,7 +56,8 @@ test('a revoked token stays revoked until it expires, although the settings say 
 
 const person = async (username: string) => {
   const browser = openBrowser(world.origin)
-  const page = await browser.signIn('/account', username)
+  await browser.signIn('/account', username)
+  const page = await browser.go('/account/security')
   return { browser, page }
 }
 
@@ -131,7 +132,7 @@ test('“everywhere” means every browser and every application, and asks no ap
   const [here, there] = [await person('yan'), await person('yan')]
   const tokens = await obtainTokens(world, { username: 'yan' })
   const other = await obtainTokens(world, { username: 'someone-else' })
-  const page = await here.browser.go('/account')
+  const page = await here.browser.go('/account/security')
   assert.match(textOf(page.text), /Sign out everywhere, applications too/)
   const forged = await here.browser.go('/account/sessions/end-everywhere', {
     method: 'POST',
@@ -155,7 +156,7 @@ test('a freeze signs out everywhere, and until the unfreeze no way to sign in is
   assert.equal((await askMe(world.origin, access)).status, 401)
   assert.equal((await refresh(token)).body.error, 'invalid_grant')
   const frozen = await person('zoe')
-  assert.equal(frozen.page.url.pathname, '/account', 'may look')
+  assert.equal(frozen.page.url.pathname, '/account/security', 'may look')
   const identity = { identity: 'DEV-zoe-two' }
   for (const [path, fields] of [
     ['/account/identities/add', {}],

@@ -8,7 +8,13 @@ import { page } from '../http/page.ts'
 import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
-import { accountBody, eraseBody, shortBody, coverageHtml } from './account/body.ts'
+import { doneHtml, eraseBody, sentItem, shortBody, coverageHtml } from './account/body.ts'
+import { applicationsBody } from './account/applications.ts'
+import { noticesHtml } from './account/overview.ts'
+import { overviewBody } from './account/overview-body.ts'
+import { receiveBody } from './account/receive.ts'
+import { securityBody } from './account/security-body.ts'
+import { inTabs } from './account/tabs.ts'
 import { exportBody, exportNotice } from './account/export-body.ts'
 import type { KeyExport } from '../signer-wire/wire.ts'
 import type { Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
@@ -70,6 +76,7 @@ function restOf(body: string, data: string[]): string {
   const spoken = [...body.matchAll(/ (?:aria-label|alt|placeholder)="([^"]*)"/g)].map(([, text]) => text!).join(' ')
   let text = `${body
     .replaceAll(/<span class="initial"[^>]*>.<\/span>/g, ' ')
+    .replaceAll(/<span class="coin[^>]*>[^<]*<\/span>/g, ' ')
     .replaceAll(/<title>/g, ' ')
     .replaceAll(/<[^>]*>/g, ' ')} ${spoken}`.replaceAll(/⟦[^⟧]*⟧/g, ' ')
   for (const one of data) text = text.replaceAll(one, ' ')
@@ -81,7 +88,7 @@ function restOf(body: string, data: string[]): string {
 
 const at = new Date('2026-01-02T03:04:05Z')
 const address: Hex = `0x${'ab'.repeat(20)}`
-const balance = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null, isSpam: true }
+const balance = { value: 1n, decimals: 0, symbol: 'ETH', name: 'Ether', token: null, isSpam: true, isCollection: false }
 const collectible = {
   tokenType: 'ERC1155',
   token: address,
@@ -185,62 +192,39 @@ const pages: Record<string, () => string> = {
   'export, not requested': () => exportBody(texts, { ...exportPage, state: { ...exporting, state: 'none' } }),
   'export, off': () => exportBody(texts, { ...exportPage, state: { ...exporting, state: 'none' }, isOffered: false }),
   short: () => shortBody(texts.account.erased, texts.account.erasedHint, { href: '/', text: texts.account.signIn }),
-  account: () =>
-    accountBody({
-      words: texts,
-      csrf: 'c',
-      notice: exportNotice(texts, { ...exporting, state: 'waiting' }),
-      exportedAt: new Date(0),
-      waiting: 2,
-      canExport: true,
+  overview: () =>
+    overviewBody(texts, {
+      notices: `${exportNotice(texts, { ...exporting, state: 'waiting' })}${doneHtml(texts, { done: 'revoked' })}${noticesHtml(texts, { isFrozen: true, waiting: 2, exportedAt: new Date(0) })}`,
+      canSend: true,
       username: 'Nell',
-      provider: 'DEV',
       imageSrc: null,
-      address,
-      isFrozen: true,
       networks: [
         {
           chainId: 5,
           network: 'sepolia',
-          balances: [balance],
+          balances: [balance, { ...balance, token: address }, { ...balance, token: `0x${'cd'.repeat(20)}`, isCollection: true }], // prettier-ignore
           collectibles: [collectible],
           transfers: [...transfers, ...coins],
           coverage: { from: 7, internalFrom: null },
-          sent,
-          canSend: true,
         },
-        {
-          chainId: 5,
-          network: 'sepolia',
-          balances: null,
-          collectibles: [],
-          transfers: null,
-          coverage: null,
-          sent: [],
-          canSend: false,
-        },
-        {
-          chainId: 5,
-          network: 'sepolia',
-          balances: [],
-          collectibles: [],
-          transfers: [],
-          coverage: { from: null, internalFrom: null },
-          sent: [],
-          canSend: true,
-        },
+        { chainId: 5, network: 'sepolia', balances: null, collectibles: [], transfers: null, coverage: null },
+        { chainId: 5, network: 'sepolia', balances: [], collectibles: [], transfers: [], coverage: { from: null, internalFrom: null } }, // prettier-ignore
       ],
-      applications: [
-        {
-          clientId: 'shop',
-          name: 'Shop',
-          chainId: 1,
-          network: 'sepolia',
-          permissions: ['wallet:read'],
-          keys: [],
-          signIns: 2,
-        },
-      ],
+    }),
+  'sent transactions': () => sent.map((one) => sentItem(texts, one)).join(''),
+  tabs: () => inTabs(texts, 'send').tabs!,
+  receive: () => receiveBody(texts, { username: 'Nell', provider: 'DEV', imageSrc: null, address, networks: ['sepolia'] }), // prettier-ignore
+  applications: () =>
+    [0, 2].map((waiting) => applicationsBody(texts, { csrf: 'c', waiting, applications: [{ clientId: 'shop', name: 'Shop', chainId: 1, network: 'sepolia', permissions: ['wallet:read'], keys: [], signIns: 2 }] })).join(''), // prettier-ignore
+  'no applications': () => applicationsBody(texts, { csrf: 'c', waiting: 0, applications: [] }),
+  security: () =>
+    securityBody({
+      words: texts,
+      csrf: 'c',
+      canExport: true,
+      username: 'Nell',
+      provider: 'DEV',
+      imageSrc: null,
       identities: [
         { userId: 'DEV-nell', provider: 'DEV', subject: 'nell', username: 'Nell', isFirst: true },
         { userId: 'DEV-two', provider: 'DEV', subject: 'two', username: 'Nell', isFirst: false },
@@ -251,7 +235,6 @@ const pages: Record<string, () => string> = {
         { uid: 'b', signedInAt: at, browser: null, system: null },
       ],
       session: 'a',
-      done: texts.done.revoked!,
     }),
 }
 

@@ -2,6 +2,7 @@ import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
+import { wallet } from './wallet.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-de.ts'
 
@@ -279,7 +280,7 @@ export const de: Texts = {
     transfers: 'Letzte Transfers',
     noTransfers: 'Noch keine Transfers.',
     received: (from) => `von ${from}`,
-    created: 'neu erzeugt',
+    created: 'für Sie ausgegeben',
     destroyed: 'vernichtet',
     sent: (to) => `an ${to}`,
     toMyself: 'an Sie selbst',
@@ -287,7 +288,7 @@ export const de: Texts = {
     states: {
       SUBMITTED: 'unterwegs',
       MINED: 'ausgeführt',
-      FINALIZED: 'endgültig ausgeführt',
+      FINALIZED: 'abgeschlossen',
       REVERTED: 'vom Smart Contract abgelehnt',
       FAILED: 'fehlgeschlagen',
       REPLACED: 'durch eine andere ersetzt',
@@ -365,6 +366,7 @@ export const de: Texts = {
   signatures: signatures.de,
   approvals: approvals.de,
   native: native.de,
+  wallet: wallet.de,
   activity: {
     title: 'Aktivität',
     network: 'Netzwerk',

@@ -2,6 +2,7 @@ import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
+import { wallet } from './wallet.ts'
 import type { PageCode } from './page-code.ts'
 import type { Rich } from './rich.ts'
 import { userMessages } from './user-messages-en.ts'
@@ -263,7 +264,7 @@ export const en = {
     transfers: 'Latest transfers',
     noTransfers: 'No transfers yet.',
     received: (from: string) => `from ${from}`,
-    created: 'newly created',
+    created: 'issued to you',
     destroyed: 'destroyed',
     sent: (to: string) => `to ${to}`,
     toMyself: 'to yourself',
@@ -271,7 +272,7 @@ export const en = {
     states: {
       SUBMITTED: 'pending',
       MINED: 'confirmed',
-      FINALIZED: 'final',
+      FINALIZED: 'completed',
       REVERTED: 'rejected by the contract',
       FAILED: 'failed',
       REPLACED: 'replaced by another',
@@ -351,6 +352,8 @@ export const en = {
   approvals: approvals.en,
   /** native currency in the activity */
   native: native.en,
+  /** tabs of the account pages, and the pages that are in no other table */
+  wallet: wallet.en,
   activity: {
     title: 'Activity',
     network: 'Network',

@@ -2,6 +2,7 @@ import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
+import { wallet } from './wallet.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-es.ts'
 
@@ -267,7 +268,7 @@ export const es: Texts = {
     transfers: 'Últimas transferencias',
     noTransfers: 'Todavía no hay transferencias.',
     received: (from) => `de ${from}`,
-    created: 'creación',
+    created: 'emisión para ti',
     destroyed: 'destrucción',
     sent: (to) => `a ${to}`,
     toMyself: 'a ti',
@@ -275,7 +276,7 @@ export const es: Texts = {
     states: {
       SUBMITTED: 'en curso',
       MINED: 'realizada',
-      FINALIZED: 'realizada definitivamente',
+      FINALIZED: 'completada',
       REVERTED: 'rechazada por el contrato inteligente',
       FAILED: 'fallida',
       REPLACED: 'sustituida por otra',
@@ -352,6 +353,7 @@ export const es: Texts = {
   signatures: signatures.es,
   approvals: approvals.es,
   native: native.es,
+  wallet: wallet.es,
   activity: {
     title: 'Actividad',
     network: 'Red',

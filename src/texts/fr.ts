@@ -2,6 +2,7 @@ import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
+import { wallet } from './wallet.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-fr.ts'
 
@@ -270,7 +271,7 @@ export const fr: Texts = {
     transfers: 'Derniers transferts',
     noTransfers: 'Aucun transfert pour le moment.',
     received: (from) => `de ${from}`,
-    created: 'création',
+    created: 'émission pour vous',
     destroyed: 'destruction',
     sent: (to) => `à ${to}`,
     toMyself: 'à vous-même',
@@ -278,7 +279,7 @@ export const fr: Texts = {
     states: {
       SUBMITTED: 'en cours',
       MINED: 'effectuée',
-      FINALIZED: 'définitivement effectuée',
+      FINALIZED: 'terminée',
       REVERTED: 'refusée par le contrat intelligent',
       FAILED: 'en échec',
       REPLACED: 'remplacée par une autre',
@@ -356,6 +357,7 @@ export const fr: Texts = {
   signatures: signatures.fr,
   approvals: approvals.fr,
   native: native.fr,
+  wallet: wallet.fr,
   activity: {
     title: 'Activité',
     network: 'Réseau',

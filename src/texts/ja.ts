@@ -2,6 +2,7 @@ import { approvals } from './approvals.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
+import { wallet } from './wallet.ts'
 import type { Texts } from './en.ts'
 import { userMessages } from './user-messages-ja.ts'
 
@@ -336,6 +337,7 @@ export const ja: Texts = {
   signatures: signatures.ja,
   approvals: approvals.ja,
   native: native.ja,
+  wallet: wallet.ja,
   activity: {
     title: 'アクティビティ',
     network: 'ネットワーク',

@@ -19,7 +19,8 @@ test('a false deposit address in the database is shown nowhere, and nobody’s m
   const carol = await here.person('carol')
   await attestAccounts(app)
   const browser = openBrowser(facts.origin)
-  assert.match((await browser.signIn('/account', 'carol')).text, new RegExp(carol.address, 'i'))
+  await browser.signIn('/account', 'carol')
+  assert.match((await browser.go('/account/receive')).text, new RegExp(carol.address, 'i'))
   const thief = '66'.repeat(20)
   await app.db
     .updateTable('accounts')
@@ -36,7 +37,7 @@ test('a false deposit address in the database is shown nowhere, and nobody’s m
   await ask('to her id', pay({ toUserId: carol.userId }))
   await ask('to her name', pay({ toUserProviderType: 'DEV', toUserUsername: 'carol' }))
   await ask('userinfo', carol.get('/oauth/me'))
-  for (const path of ['/account', '/account/activity', '/account/send', '/account/data.json'])
+  for (const path of ['/account', '/account/receive', '/account/activity', '/account/send', '/account/data.json'])
     await ask(path, browser.go(path))
   for (const [name, { status, text }] of Object.entries(answers)) {
     assert.equal(status, 503, `${name}: ${status} ${text.slice(0, 300)}`)

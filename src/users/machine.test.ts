@@ -168,7 +168,7 @@ test('who takes the application back at /account is read by it no more', async (
     (await get('/v1/users/DEV-vera/balance', machine)).status,
   ]
   assert.deepEqual(await reads(), [200, 200, 200])
-  const done = await browser.submit(await browser.go('/account'), '/account/applications/revoke')
+  const done = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke')
   assert.match(done.text, /Access revoked/)
   assert.deepEqual(await reads(), [401, 403, 403])
   assert.equal((await get('/v1/users/DEV-alice', machine)).status, 200, 'other people stay')
@@ -196,7 +196,7 @@ test('who signed in without being asked for it is not read, and who is asked is 
     assert.equal((await get(`/v1/users/DEV-walt${path}`, quietly)).status, 200)
   const again = await browser.go(authorizationUrl(origin, { ...at, scope: 'openid' }).url)
   assert.ok(again.url.searchParams.get('code'), 'asked once')
-  assert.match(textOf((await browser.go('/account')).text), /even when you are not using it/)
+  assert.match(textOf((await browser.go('/account/applications')).text), /even when you are not using it/)
 })
 
 test('it can be looked at and taken back by its application only, and ends with the permission', async () => {

@@ -82,7 +82,7 @@ export function openAccountDoor(
       const outcome = await work({ visitor, form, request, reply })
       app.telemetry.log.info('account_changed', { path })
       if (outcome instanceof URL) return leaveFor(reply, outcome.href)
-      return typeof outcome === 'string' ? leaveFor(reply, `/account?done=${outcome}`) : outcome
+      return typeof outcome === 'string' ? leaveFor(reply, `${tabOf(path)}?done=${outcome}`) : outcome
     })
   }
 
@@ -113,6 +113,14 @@ export function openAccountDoor(
     )
   }
 }
+
+/** Returns the page that a form belongs to, where the result is shown. */
+const tabOf = (path: string): string =>
+  path.startsWith('/account/applications/')
+    ? '/account/applications'
+    : /^\/account\/(identities|sessions)\//.test(path)
+      ? '/account/security'
+      : '/account'
 
 export const hidden = { schema: { hide: true } }
 

@@ -25,9 +25,14 @@ after(() => world.close())
 
 type Browser = ReturnType<typeof openBrowser>
 
-const visit = async (username: string): Promise<{ browser: Browser; page: Page }> => {
+/** Signs in and opens a tab. */
+async function visit(
+  username: string,
+  tab: '' | '/applications' | '/security' = '',
+): Promise<{ browser: Browser; page: Page }> {
   const browser = openBrowser(world.origin)
-  return { browser, page: await browser.signIn('/account', username) }
+  const first = await browser.signIn('/account', username)
+  return { browser, page: tab === '' ? first : await browser.go(`/account${tab}`) }
 }
 
 /** Adds an identity of the development provider. */
@@ -46,13 +51,15 @@ const growOld = async () => {
 }
 
 test('a person signs in for the page itself and sees address, code and nothing of an application', async () => {
-  const { page } = await visit('amy')
+  const { browser, page } = await visit('amy')
   assert.equal(page.url.pathname, '/account')
   const address = checksumAddress(addressOf('DEV-amy'))
-  assert.ok(page.text.includes(`value="${address}" readonly`))
-  assert.ok(page.text.includes(qrSvg(address, en.account.qrLabel)))
+  const receive = await browser.go('/account/receive')
+  assert.ok(receive.text.includes(`value="${address}" readonly`))
+  assert.ok(receive.text.includes(qrSvg(address, en.account.qrLabel)))
+  assert.ok(!page.text.includes(address), 'the balance is first, not the address')
   assert.match(textOf(page.text), /Ethereum test network/)
-  assert.match(textOf(page.text), new RegExp(en.account.noApplications))
+  assert.match(textOf((await browser.go('/account/applications')).text), new RegExp(en.account.noApplications))
   assert.match(page.headers.get('content-security-policy') ?? '', /frame-ancestors 'none'/)
   assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text))
   const rows = await world.app.db
@@ -75,7 +82,7 @@ test('the sign-in for the page is its own: no network, no permission, and a way 
 
 test('an application is listed with what it may do, and loses everything when that is taken back', async () => {
   const { access, refresh } = await obtainTokens(world, { username: 'bea' })
-  const { browser, page } = await visit('bea')
+  const { browser, page } = await visit('bea', '/applications')
   assert.match(textOf(page.text), /Demo application Ethereum test network/)
   assert.match(textOf(page.text), /send transactions and spend from your account/)
   const done = await browser.submit(page, '/account/applications/revoke')
@@ -109,7 +116,7 @@ test('revoking one application leaves the others and other people alone', async 
   const one = await obtainTokens(world, { username: 'cleo' })
   const two = await obtainTokens(world, { username: 'cleo', parameters: { client_id: 'second' } })
   const other = await obtainTokens(world, { username: 'carl', parameters: { client_id: 'second' } })
-  const { browser, page } = await visit('cleo')
+  const { browser, page } = await visit('cleo', '/applications')
   await browser.submit(page, '/account/applications/revoke', { clientId: 'second' })
   assert.deepEqual(
     await Promise.all([one, two, other].map(async ({ access }) => (await askMe(world.origin, access)).status)),
@@ -130,7 +137,7 @@ test('revoking one application leaves the others and other people alone', async 
 test('an application that someone signed in to is listed, whatever is left of it, until it is taken back', async () => {
   const { browser } = await visit('uma')
   await noteUser(world.app.db, { clientId: 'demo', accountId: accountIdOf('DEV', 'uma') })
-  const page = await browser.go('/account')
+  const page = await browser.go('/account/applications')
   assert.match(textOf(page.text), /Demo application Ethereum test network/)
   assert.match(
     textOf((await browser.submit(page, '/account/applications/revoke')).text),
@@ -139,13 +146,13 @@ test('an application that someone signed in to is listed, whatever is left of it
 })
 
 test('sessions are listed; another one and this one can be ended, another person’s cannot', async () => {
-  const first = await visit('dan')
-  const second = await visit('dan')
-  const stranger = await visit('eve')
+  const first = await visit('dan', '/security')
+  const second = await visit('dan', '/security')
+  const stranger = await visit('eve', '/security')
   const uidOf = (page: Page) => /name="uid" value="([^"]*)"/.exec(page.text)![1]!
   await stranger.browser.submit(stranger.page, '/account/sessions/end', { uid: uidOf(first.page) })
   assert.equal((await first.browser.go('/account')).url.pathname, '/account')
-  const page = await second.browser.go('/account')
+  const page = await second.browser.go('/account/security')
   await second.browser.submit(page, '/account/sessions/end-others')
   assert.match((await first.browser.go('/account')).url.pathname, /^\/login\//)
   const out = await second.browser.submit(page, '/account/sessions/end')
@@ -154,12 +161,12 @@ test('sessions are listed; another one and this one can be ended, another person
 })
 
 test('an identity is added, leads to the same account, and is removed; the first one stays', async () => {
-  const { browser, page } = await visit('fay')
+  const { browser, page } = await visit('fay', '/security')
   const added = await add(browser, page, 'fay-two')
   assert.match(textOf(added.text), /Added\./)
   assert.match(textOf((await add(browser, added, 'fay-two')).text), /already belongs to this account/)
   const elsewhere = await visit('fay-two')
-  assert.ok(elsewhere.page.text.includes(checksumAddress(addressOf('DEV-fay'))))
+  assert.ok((await elsewhere.browser.go('/account/receive')).text.includes(checksumAddress(addressOf('DEV-fay'))))
   const kept = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay' })
   assert.match(textOf(kept.text), /could not be removed/)
   const removed = await browser.submit(added, '/account/identities/remove', { identity: 'DEV-fay-two' })
@@ -170,7 +177,7 @@ test('an identity is added, leads to the same account, and is removed; the first
 
 test('an identity with an account of its own is not added, and another person’s is not removed', async () => {
   await visit('gus')
-  const { browser, page } = await visit('hal')
+  const { browser, page } = await visit('hal', '/security')
   const refused = await add(browser, page, 'gus')
   assert.match(textOf(refused.text), /already has its own account here/)
   const gus = await findUser(world.app, 'DEV-gus')
@@ -183,7 +190,7 @@ test('an identity with an account of its own is not added, and another person’
 })
 
 test('the answer to adding an identity is refused in another session, also in the same browser', async () => {
-  const { browser, page } = await visit('ida')
+  const { browser, page } = await visit('ida', '/security')
   const away = await browser.submit(page, '/account/identities/add')
   await browser.submit(page, '/account/sessions/end')
   await browser.signIn('/account', 'joe')
@@ -194,7 +201,7 @@ test('the answer to adding an identity is refused in another session, also in th
 })
 
 test('adding, removing and deleting ask for a sign-in when the last one is old', async () => {
-  const { browser, page } = await visit('kay')
+  const { browser, page } = await visit('kay', '/security')
   await growOld()
   for (const [path, fields] of [
     ['/account/identities/add', {}],
@@ -223,8 +230,8 @@ async function signInAgain(browser: Browser, page: Page): Promise<string> {
 }
 
 test('every form of the page is refused without our token, with that of another session, and does nothing then', async () => {
-  const { browser, page } = await visit('lea')
-  const other = await visit('max')
+  const { browser, page } = await visit('lea', '/security')
+  const other = await visit('max', '/security')
   const foreign = /name="csrf" value="([^"]*)"/.exec(other.page.text)![1]!
   for (const path of [
     'applications/revoke',
@@ -240,13 +247,13 @@ test('every form of the page is refused without our token, with that of another 
       assert.equal(answer.status, 400, path)
       assert.match(answer.text, /sign_in_refused/)
     }
-  assert.equal((await browser.go('/account')).text.includes('lea'), true)
+  assert.equal((await browser.go('/account/receive')).text.includes('lea'), true)
   assert.equal(page.status, 200)
 })
 
 test('deleting forgets the person and keeps the account for the same person', async () => {
   const { access } = await obtainTokens(world, { username: 'ned' })
-  const { browser, page } = await visit('ned')
+  const { browser, page } = await visit('ned', '/security')
   await add(browser, page, 'ned-two')
   const asked = await browser.go('/account/erase')
   assert.match(textOf(asked.text), /nobody can delete them/)
@@ -265,7 +272,40 @@ test('deleting forgets the person and keeps the account for the same person', as
   assert.deepEqual(await db.selectFrom('oauth_records').select('kind').where('user_id', '=', 'DEV-ned').execute(), [])
   assert.equal((await askMe(world.origin, access)).status, 401)
   assert.match((await browser.go('/account')).url.pathname, /^\/login\//)
-  assert.ok((await visit('ned')).page.text.includes(checksumAddress(addressOf('DEV-ned'))))
+  const again = await visit('ned')
+  assert.ok((await again.browser.go('/account/receive')).text.includes(checksumAddress(addressOf('DEV-ned'))))
+})
+
+test('every tab has an address of its own, is marked where one is, and links to no page twice', async () => {
+  const { browser } = await visit('pia')
+  const paths = ['', '/send', '/receive', '/activity', '/applications', '/security'].map((tab) => `/account${tab}`)
+  for (const path of paths) {
+    const page = await browser.go(path)
+    assert.deepEqual([page.status, page.url.pathname], [200, path])
+    assert.deepEqual(
+      [...page.text.matchAll(/href="([^"]*)" aria-current="page"/g)].map(([, href]) => href),
+      [path],
+    )
+    const nav = page.text.slice(page.text.indexOf('<nav class="tabs"'), page.text.indexOf('</nav>'))
+    assert.deepEqual([...nav.matchAll(/<a href="([^"]*)"/g)].map(([, href]) => href), paths) // prettier-ignore
+    const rest = page.text.replace(nav, '')
+    assert.ok(!rest.includes(`<a href="${path}"`), `${path} links to itself`)
+  }
+})
+
+test('a page names its icons, which are there, and the colours of the frame', async () => {
+  const { page } = await visit('pia')
+  const [icon, touch, manifest] = ['icon', 'apple-touch-icon', 'manifest'].map(
+    (rel) => new RegExp(`<link rel="${rel}"[^>]* href="([^"]*)"`).exec(page.text)![1]!,
+  )
+  assert.equal(page.text.match(/<meta name="theme-color" media="\(prefers-color-scheme: (light|dark)\)"/g)?.length, 2)
+  const types = await Promise.all([icon, touch, manifest, '/favicon.ico'].map(async (path) => {
+    const answer = await fetch(new URL(path!, world.origin))
+    return [answer.status, answer.headers.get('content-type')]
+  })) // prettier-ignore
+  assert.deepEqual(types, [[200, 'image/svg+xml'], [200, 'image/png'], [200, 'application/manifest+json; charset=utf-8'], [200, 'image/svg+xml']]) // prettier-ignore
+  const told = (await (await fetch(new URL(manifest!, world.origin))).json()) as { icons: { src: string; sizes: string }[]; start_url: string } // prettier-ignore
+  assert.deepEqual([told.start_url, ...told.icons.map(({ sizes }) => sizes)], ['/account', 'any', '512x512'])
 })
 
 test('the sentence about what was done comes from a list, never from the address', async () => {

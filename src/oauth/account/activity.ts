@@ -7,6 +7,7 @@ import { coverageHtml, transferItem, sentItem } from './body.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountOwner, AccountSlices, CoinCoverage, Direction, Listed } from './slices.ts'
 import { listAllowed } from './allowed.ts'
+import { inTabs } from './tabs.ts'
 import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 
@@ -58,7 +59,7 @@ export function activityPage(
     return sendPage(reply, 200, {
       words,
       title: words.activity.title,
-      layout: 'wide',
+      ...inTabs(words, 'activity'),
       hasScript: app.authOrigin,
       body,
     })
@@ -177,7 +178,6 @@ export function activityBody(
             </nav>`
       }
     </section>
-    <p><a href="/account">${words.account.back}</a></p>
   `
 }
 

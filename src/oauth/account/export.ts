@@ -12,6 +12,7 @@ import { ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import { exportBody } from './export-body.ts'
+import { inTabs } from './tabs.ts'
 
 /** Maximum age of the sign-in for a key export, in seconds; the signer checks the same. */
 const FRESH_SECONDS = 300
@@ -55,7 +56,14 @@ export function exportPages(
       signInAgain: ownSignIn(app.authOrigin, { comesBackTo: 'export' }),
     })
     const script = { path: SCRIPT.path, route: SCRIPT.route, connectsTo: '/account/export/take' }
-    return sendPage(reply, 200, { words, title: words.exporting.title, hasScript: app.authOrigin, script, body })
+    return sendPage(reply, 200, {
+      words,
+      title: words.exporting.title,
+      ...inTabs(words, 'security'),
+      hasScript: app.authOrigin,
+      script,
+      body,
+    })
   })
 
   /** POST /account/export/ask: begins the delay. */

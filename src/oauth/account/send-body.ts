@@ -28,7 +28,7 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
     return html`<div class="card stack">
       <h1>${texts.title}</h1>
       <p>${texts.nothing}</p>
-      <a class="button" href="/account">${words.account.back}</a>
+      <a class="button" href="/account/receive">${words.wallet.receiveTitle}</a>
     </div>`
   const networks = [...new Set(choices.map(({ network }) => network))]
   const options = networks.map(
@@ -86,7 +86,6 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
       <small class="hint" id="amount-hint">${texts.amountHint}</small>
     </div>
     <button class="button">${texts.next}</button>
-    <a class="button quiet" href="/account">${words.account.back}</a>
   `
   return html`<div class="card stack">
     <h1>${texts.title}</h1>
@@ -239,7 +238,6 @@ export function sentBody(
     </dl>
     <p><a href="${explorerUrl}">${texts.explorer}</a></p>
     !${state === 'SUBMITTED' ? html`<a class="button" href="${here}">${texts.lookAgain}</a>` : ''}
-    <a class="button quiet" href="/account">${words.account.back}</a>
     <a class="button quiet" href="/account/send">${texts.another}</a>
   </div>`
 }

@@ -11,6 +11,7 @@ import { explainError, PageError } from '../../texts/page-error.ts'
 import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
+import { inTabs } from './tabs.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import {
@@ -35,7 +36,7 @@ type FormFields = Record<string, string | undefined>
  */
 export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
   const { sending } = slices
-  if (sending === null) return
+  if (sending === null) return void nowhereToSend(server, app, door)
 
   /** GET /account/send; needs a recent sign-in. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
@@ -71,7 +72,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           found,
           isSelf: found.recipient.address?.toLowerCase() === sender.address,
         })}`
-        return sendPage(reply, 200, { words, title: words.send.confirmTitle, body })
+        return sendPage(reply, 200, { words, title: words.send.confirmTitle, ...inTabs(words, 'send'), body })
       } catch (error) {
         if (!(error instanceof AppError) || describeError(error.code).status >= 500) throw error
         return showForm(request, reply, await provenVisitor(app, visitor), { asset, to, provider, amount }, error)
@@ -123,7 +124,13 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { ...found, network, here: request.url, own: visitor.user.address })}`
     const seconds = secondsToNextLook(found.sent, app.clock.wall())
     if (seconds !== null) reply.header('refresh', String(seconds))
-    return sendPage(reply, 200, { words, title: words.send.sentTitle, hasScript: app.authOrigin, body })
+    return sendPage(reply, 200, {
+      words,
+      title: words.send.sentTitle,
+      ...inTabs(words, 'activity'),
+      hasScript: app.authOrigin,
+      body,
+    })
   })
 
   /** Shows that the user has to approve the transfer before the same form sends it. */
@@ -144,7 +151,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       fields: Object.fromEntries(kept),
       help: explainError(words, refused).help,
     })}`
-    return sendPage(reply, describeError(refused.code).status, { words, title: words.approvals.title, body })
+    return sendPage(reply, describeError(refused.code).status, {
+      words,
+      title: words.approvals.title,
+      ...inTabs(words, 'send'),
+      body,
+    })
   }
 
   async function showForm(
@@ -163,7 +175,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const notice = await door.noticeFor(visitor, words)
     const body = `${notice}${sendBody(words, { csrf: door.csrfOf(visitor), choices, providers: named, typed, error })}`
     const status = refused === null ? 200 : describeError(refused.code).status
-    return sendPage(reply, status, { words, title: words.send.title, body })
+    return sendPage(reply, status, { words, title: words.send.title, ...inTabs(words, 'send'), body })
   }
 
   /** Returns the assets that a user can send on a network; none if the network does not respond. */
@@ -195,6 +207,18 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       return []
     }
   }
+}
+
+/** Registers the tab for sending of an installation without a chain: it says that there is nothing to send. */
+function nowhereToSend(server: FastifyInstance, app: App, door: AccountDoor): void {
+  server.get('/account/send', hidden, async (request, reply) => {
+    const visitor = await door.arrive(request, reply)
+    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
+    const words = textsOf(request)
+    const nothing = { csrf: '', choices: [], providers: [], typed: { asset: '', to: '', provider: '', amount: '' } }
+    const body = `${await door.noticeFor(visitor, words)}${sendBody(words, { ...nothing, error: null })}`
+    return sendPage(reply, 200, { words, title: words.send.title, ...inTabs(words, 'send'), body })
+  })
 }
 
 const senderOf = ({ user, sessionUid }: ProvenVisitor): Sender => ({

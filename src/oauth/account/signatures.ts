@@ -8,6 +8,7 @@ import { ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, ShownCall, ShownSignature } from './slices.ts'
+import { inTabs } from './tabs.ts'
 
 const CHECK_COMMAND = 'chatelaine verify-log --proof FILE --key KEY'
 
@@ -33,7 +34,7 @@ export function signaturesPage(
     return sendPage(reply, 200, {
       words,
       title: words.signatures.title,
-      layout: 'wide',
+      ...inTabs(words, 'security'),
       hasScript: app.authOrigin,
       body,
     })
@@ -49,22 +50,26 @@ export function signatureItem(words: Texts, network: string, one: ShownSignature
   const facts = [
     ...(one.kind === 'operation' ? [texts.sponsored] : []),
     ...(one.calls.length > 1 ? [texts.together] : []),
-    ...(one.nonce === null ? [] : [texts.nonce(one.nonce)]),
     ...(one.kind === 'replace' ? [texts.raised] : []),
   ]
   return html`<li class="stack tight">
     <p>
       !${lines.join('')}
       <span class="badge">${network}</span>
-      <small class="muted">!${timeHtml(words, one.signedAt)} · ${facts.join(' · ')}</small>
-    </p>
-    <p class="mono">
-      <small
-        >!${one.explorerUrl === null ? html`${one.hash}` : html`<a href="${one.explorerUrl}">${one.hash}</a>`}</small
+      <small class="muted"
+        >!${[timeHtml(words, one.signedAt), ...facts.map((fact) => html`${fact}`)].join(' · ')}</small
       >
     </p>
-    <details>
-      <summary>${texts.proof(one.record)}</summary>
+    <details class="stack tight">
+      <summary>${words.wallet.technical}</summary>
+      <p class="mono">
+        <small
+          >!${one.explorerUrl === null ? html`${one.hash}` : html`<a href="${one.explorerUrl}">${one.hash}</a>`}</small
+        >
+      </p>
+      <p class="muted">
+        <small>${[...(one.nonce === null ? [] : [texts.nonce(one.nonce)]), texts.proof(one.record)].join(' · ')}</small>
+      </p>
       <textarea class="mono" rows="6" readonly aria-label="${texts.proof(one.record)}">${one.proof}</textarea>
     </details>
   </li>`
@@ -98,8 +103,11 @@ export function signaturesBody(
     <h1>${texts.title}</h1>
     <section class="card stack" aria-label="${texts.title}">
       <p>${texts.hint}</p>
-      <p class="muted"><small>${texts.check}</small></p>
-      <p class="mono"><small>${CHECK_COMMAND}</small></p>
+      <details class="stack tight">
+        <summary>${words.wallet.technical}</summary>
+        <p class="muted"><small>${texts.check}</small></p>
+        <p class="mono"><small>${CHECK_COMMAND}</small></p>
+      </details>
       !${
         rows.length === 0
           ? html`<p class="muted">${words.activity.nothing}</p>`
@@ -116,6 +124,6 @@ export function signaturesBody(
             </nav>`
       }
     </section>
-    <p><a href="/account">${words.account.back}</a></p>
+    <p><a href="/account/security">${words.wallet.securityTitle}</a></p>
   `
 }

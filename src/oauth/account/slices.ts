@@ -76,8 +76,8 @@ export type Direction = 'in' | 'out' | 'all'
 type PageAsked = { limit: number; cursor?: string | undefined }
 export type Listed<T> = { entries: T[]; nextCursor: string | null }
 
-/** `isSpam`: the token's own name looks like spam. */
-export type ShownBalance = Amount & { name: string; token: Hex | null; isSpam: boolean }
+/** `isSpam`: the token's own name looks like spam. `isCollection`: the amount counts items, which are listed one by one. */
+export type ShownBalance = Amount & { name: string; token: Hex | null; isSpam: boolean; isCollection: boolean }
 
 export type ShownCollectible = { tokenType: 'ERC721' | 'ERC1155'; token: Hex; tokenId: bigint; count: bigint; name: string; symbol: string; isSpam: boolean } // prettier-ignore
 

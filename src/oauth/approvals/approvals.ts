@@ -23,6 +23,7 @@ import { assertChangeable } from '../../users/freeze.ts'
 import { hidden, leaveFor, type AccountDoor } from '../account/access.ts'
 import { shortBody } from '../account/body.ts'
 import type { AccountSlices, Simulated } from '../account/slices.ts'
+import { inTabs } from '../account/tabs.ts'
 import { findClient, OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import type { PrivateKeys } from '../keys.ts'
 import { chainName } from '../page-context.ts'
@@ -65,7 +66,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
     return sendPage(reply, 200, {
       words,
       title: words.approvals.inbox,
-      layout: 'wide',
+      ...inTabs(words, 'applications'),
       hasScript: app.authOrigin,
       body,
     })

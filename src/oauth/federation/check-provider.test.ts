@@ -223,7 +223,8 @@ suite('a provider without discovery, by its addresses', () => {
 
   test('cannot be linked before its PKCE was checked, at either end of the way, and the page says so', async () => {
     const browser = openBrowser(world.origin)
-    const page = await browser.signIn('/account', 'lea')
+    await browser.signIn('/account', 'lea')
+    const page = await browser.go('/account/security')
     const refusal = /You can sign in with Forge, but you cannot add this sign-in to an account/
     assert.match(textOf(page.text), refusal)
     assert.ok(!page.text.includes('value="FORGE"'))
@@ -240,7 +241,7 @@ suite('a provider without discovery, by its addresses', () => {
     const linked = () => world.app.db.selectFrom('identities').select('subject').where('subject', '=', '78').execute()
     assert.match(textOf((await link(false)).text), refusal)
     assert.deepEqual(await linked(), [])
-    assert.equal((await link(true)).url.pathname, '/account')
+    assert.equal((await link(true)).url.pathname, '/account/security')
     assert.equal((await linked()).length, 1)
     delete forge.hasCheckedPkce
     now = { ...healthy }

@@ -1,0 +1,136 @@
+import { html } from 'ghtml'
+import { amountHtml } from '../../http/amount.ts'
+import type { Texts } from '../../texts/en.ts'
+import { collectibleName, coverageHtml, isListed, spamBadge, spamLast, transferItem } from './body.ts'
+import { picture } from '../pages.ts'
+import type { CoinCoverage, ShownBalance, ShownCollectible, ShownTransfer } from './slices.ts'
+
+/** The shown data of an account on one network; null for data that could not be read. */
+export type OnNetwork = {
+  chainId: number
+  network: string
+  balances: ShownBalance[] | null
+  collectibles: ShownCollectible[]
+  transfers: ShownTransfer[] | null
+  /** null if native currency cannot be read now */
+  coverage: CoinCoverage | null
+}
+
+type Overview = {
+  networks: OnNetwork[]
+  /** HTML at the top of the page */
+  notices: string
+  canSend: boolean
+  username: string
+  imageSrc: string | null
+}
+
+/** Renders what an account holds on each network, and what happened last. */
+export function overviewBody(words: Texts, { networks, notices, canSend, username, imageSrc }: Overview): string {
+  return html`
+    !${notices}
+    <div class="row spread">
+      <h1>${words.account.title}</h1>
+      <div class="row who">
+        !${picture(imageSrc, 'avatar')}
+        <p><b>${username}</b></p>
+      </div>
+    </div>
+    <div class="actions">
+      !${canSend ? html`<a class="button" href="/account/send">${words.send.title}</a>` : ''}
+      <a class="button quiet" href="/account/receive">${words.wallet.receiveTitle}</a>
+    </div>
+    !${networks.map((one) => networkCard(words, one)).join('')}
+  `
+}
+
+function networkCard(
+  words: Texts,
+  { chainId, network, balances, collectibles, transfers, coverage }: OnNetwork,
+): string {
+  const texts = words.account
+  const { native, tokens, pieces } = sorted(balances ?? [], collectibles)
+  return html`
+    <section class="card stack" aria-label="${network}">
+      <h2>${network}</h2>
+      !${balances === null ? html`<p class="muted">${texts.unreadable}</p>` : ''}
+      !${native
+        .map(
+          (one) =>
+            html`<p class="headline">
+              <small class="muted">${words.wallet.available}</small><b>!${amountHtml(words, one)}</b>
+            </p>`,
+        )
+        .join('')}
+      !${
+        tokens.length === 0
+          ? ''
+          : html`<ul class="assets">
+              !${tokens.map((one) => tokenItem(words, one)).join('')}
+            </ul>`
+      }
+      !${
+        pieces.length === 0
+          ? ''
+          : html`<h3>${texts.collectibles}</h3>
+              <ul class="assets">
+                !${pieces.map((one) => pieceItem(words, one)).join('')}
+              </ul>`
+      }
+    </section>
+    <section class="card stack" aria-label="${words.wallet.latest}">
+      <h2>${words.wallet.latest}</h2>
+      !${
+        transfers === null
+          ? html`<p class="muted">${texts.unreadable}</p>`
+          : transfers.length === 0
+            ? html`<p class="muted">${words.wallet.nothingYet}</p>`
+            : html`<ul class="rows">
+                !${transfers.map((one) => transferItem(words, one)).join('')}
+              </ul>`
+      }
+      !${transfers === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
+      <p><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
+    </section>
+  `
+}
+
+type Piece = { name: string; id: string | null; count: bigint; isSpam: boolean }
+
+/**
+ * Sorts balances into native currency, tokens and collectibles. The balance of a collection counts its items: it is
+ * shown only if none of them is listed.
+ */
+function sorted(
+  balances: ShownBalance[],
+  collectibles: ShownCollectible[],
+): { native: ShownBalance[]; tokens: ShownBalance[]; pieces: Piece[] } {
+  const listed = new Set(collectibles.map(({ token }) => token.toLowerCase()))
+  const isItem = ({ token, isCollection }: ShownBalance): boolean => isCollection || (token !== null && listed.has(token.toLowerCase())) // prettier-ignore
+  const collections = balances
+    .filter((one) => isItem(one) && !listed.has(one.token!.toLowerCase()))
+    .map(({ name, symbol, value, isSpam }) => ({ name: name || symbol, id: null, count: value, isSpam }))
+  const items = collectibles.map((one) => ({ name: collectibleName(one), id: String(one.tokenId), count: one.count, isSpam: one.isSpam })) // prettier-ignore
+  return {
+    native: balances.filter(({ token }) => token === null),
+    tokens: spamLast(balances.filter((one) => one.token !== null && !isItem(one))),
+    pieces: spamLast([...items, ...collections]),
+  }
+}
+
+/** Renders the sign of an asset without a picture: the first letters of its symbol. */
+const sign = (text: string, kind = ''): string =>
+  html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
+
+const tokenItem = (words: Texts, balance: ShownBalance): string =>
+  html`<li>
+    !${sign(balance.symbol)}<span
+      >${balance.name === '' ? balance.symbol : balance.name}!${spamBadge(words, balance)}</span
+    ><span>!${amountHtml(words, balance)}</span>
+  </li>`
+
+const pieceItem = (words: Texts, { name, id, count, isSpam }: Piece): string =>
+  html`<li>
+    !${sign(name, 'item')}<span !${id === null ? '' : html`title="${id}"`}>${name}!${spamBadge(words, { isSpam })}</span
+    ><span>!${count > 1n ? html`<span class="badge">× ${String(count)}</span>` : ''}</span>
+  </li>`
