@@ -36,7 +36,10 @@ type FormFields = Record<string, string | undefined>
  */
 export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
   const { sending } = slices
-  if (sending === null) return void nowhereToSend(server, app, door)
+  if (sending === null) {
+    nowhereToSend(server, app, door)
+    return
+  }
 
   /** GET /account/send; needs a recent sign-in. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/send', hidden, async (request, reply) => {
