@@ -6,11 +6,15 @@ import { hasValue, readNativePage, type NativeEntry } from '../history/native-pa
 import { nativeCoverage } from '../history/native-coverage.ts'
 import { readHistory } from '../history/read.ts'
 import type { Caller } from '../http/bearer.ts'
+import type { Hex } from '../ids.ts'
 import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import type { AccountSlices, Direction, ShownTransfer } from '../oauth/account/slices.ts'
 import { listPayments, type NativePayment } from '../transactions/read/list-own.ts'
 
-type CoinList = Awaited<ReturnType<AccountSlices['readNativeTransfers']>>
+type CoinList = Awaited<ReturnType<AccountSlices['readNativeTransfers']>> & {
+  /** `cursors[n]` leads to the page after the entry with this index */
+  cursors: string[]
+}
 type NativeAsked = { limit: number; cursor?: string | undefined; direction: Direction }
 
 /** Where a list continues: at its start, nowhere, or (any other value) at a cursor. */
@@ -47,13 +51,16 @@ export async function readNativeTransfers(
     ...record.entries.map((one) => ({ list: 1, cursor: one.cursor, shown: shownPayment(one, address, chain) })),
   ]
   const page = both.toSorted((one, other) => other.shown.at.getTime() - one.shown.at.getTime()).slice(0, limit)
-  const next = [history, record].map(({ entries, nextCursor }, list) => {
-    const taken = page.filter((one) => one.list === list)
-    if (taken.length < entries.length) return taken.at(-1)?.cursor ?? [ofHistory, ofRecord][list]!
-    return nextCursor ?? END
-  })
+  const after = (count: number): string[] =>
+    [history, record].map(({ entries, nextCursor }, list) => {
+      const taken = page.slice(0, count).filter((one) => one.list === list)
+      if (taken.length < entries.length) return taken.at(-1)?.cursor ?? [ofHistory, ofRecord][list]!
+      return nextCursor ?? END
+    })
+  const next = after(page.length)
   return {
     entries: page.map(({ shown }) => shown),
+    cursors: page.map((_, index) => writeCursor(['native', ...after(index + 1)])),
     nextCursor: next.every((place) => place === END) ? null : writeCursor(['native', ...next]),
     coverage,
   }
@@ -97,15 +104,18 @@ function placesOf(cursor: string | undefined): [ofHistory: string, ofRecord: str
 
 const cursorOf = (place: string): { cursor?: string } => (place === START ? {} : { cursor: place })
 
-function shownEntry(entry: NativeEntry, { decimals, symbol }: Chain): ShownTransfer {
-  const { direction, amount, from, to, timestamp, explorerUrl, nativeKind, fee } = entry
+export function shownEntry(entry: NativeEntry, { decimals, symbol }: Chain): ShownTransfer {
+  const { direction, amount, from, to, timestamp, explorerUrl, nativeKind, fee, blockNumber, hash } = entry
   const { username, address } = direction === 'IN' ? from : to
   return {
     direction,
     amount: { value: BigInt(amount.value), decimals, symbol },
     tokenId: null,
     other: username ?? address,
+    otherAddress: address,
     at: new Date(timestamp),
+    // A withdrawal or a reward has no transaction.
+    place: nativeKind === 'WITHDRAWAL' || nativeKind === 'REWARD' ? null : { blockNumber, hash: hash as Hex },
     explorerUrl,
     coinKind: nativeKind === 'VALUE' ? undefined : nativeKind,
     fee: fee === null ? undefined : { value: fee, decimals, symbol },
@@ -122,7 +132,9 @@ function shownPayment(
     amount: { value, decimals, symbol },
     tokenId: null,
     other: name ?? checksumAddress(other),
+    otherAddress: checksumAddress(other),
     at: sentAt,
+    place: null,
     explorerUrl: explorer.tx(hash),
   }
 }

@@ -6,21 +6,21 @@
  */
 
 import { checksumAddress } from '../digits.ts'
-import { parseAbi } from '../abi/parse.ts'
 import type { App } from '../app.ts'
 import { listCollectibles } from '../balances/collectibles.ts'
 import { listBalances } from '../balances/list.ts'
 import type { Chain } from '../chain/network.ts'
 import { feesOf } from '../history/native-page.ts'
 import { readHistory } from '../history/read.ts'
-import type { Caller } from '../http/bearer.ts'
 import type { Hex } from '../ids.ts'
-import type { AccountOwner, AccountSlices, SentTransaction, ShownSignature } from '../oauth/account/slices.ts'
+import type { AccountSlices, ShownSignature } from '../oauth/account/slices.ts'
 import { visible } from '../messages/text.ts'
 import { listSignaturesOfAccount } from '../signatures/list.ts'
-import { listOfAccount, type OwnTransaction } from '../transactions/read/list-own.ts'
+import { listOfAccount } from '../transactions/read/list-own.ts'
 import { listSignatures, type SignatureOfAccount } from '../transactions/read/signatures.ts'
+import { readActivity, readReceipt, shownToken } from './activity.ts'
 import { readKnown } from './known.ts'
+import { callerOf, sentOf } from './sent.ts'
 import { simulateCalls } from './simulate.ts'
 import { readNativeEntries, readNativeTransfers } from './native-activity.ts'
 
@@ -56,18 +56,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
       })
       return {
         nextCursor,
-        entries: entries.map(({ direction, amount, tokenType, tokenId, from, to, timestamp, explorerUrl }) => {
-          const { username, address } = direction === 'IN' ? from : to
-          const { value, decimals, symbol, name } = amount
-          return {
-            direction,
-            amount: { value: BigInt(value), decimals, symbol: tokenType === 'ERC20' ? symbol : name || symbol },
-            tokenId,
-            other: username ?? address,
-            at: new Date(timestamp),
-            explorerUrl,
-          }
-        }),
+        entries: entries.map(shownToken),
       }
     },
     readNativeTransfers: (owner, chainId, page) =>
@@ -84,6 +73,11 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
           ...{ id, clientId, kind, content, hash, signature, createdAt },
         })),
       }
+    },
+    readActivity: (owner, chainId, page) => readActivity(app, callerOf(owner, chainId), chainAt(chainId), page),
+    readReceipt: async (owner, chainId, place) => {
+      const chain = app.chains.get(chainId)
+      return chain === undefined ? null : readReceipt(app, callerOf(owner, chainId), chain, place)
     },
     readSignatures: async (owner, page) => {
       const { entries, nextCursor } = await listSignatures(app, owner, page)
@@ -137,43 +131,3 @@ function shortened(text: string): string {
   const line = visible(start.replaceAll(/\s+/g, ' '))
   return start.length < text.length ? `${line}…` : line
 }
-
-/** Returns a transaction as the page shows it. */
-export function sentOf({ decimals, symbol, explorer }: Chain, own: OwnTransaction): SentTransaction {
-  const { id, clientId, application, state, hash, to, value, fee, sentAt } = own
-  return {
-    id,
-    clientId,
-    application,
-    state,
-    called: calledBy(own),
-    to: checksumAddress(to),
-    value: { value, decimals, symbol },
-    fee: fee === null ? null : { value: fee, decimals, symbol },
-    explorerUrl: explorer.tx(hash),
-    sentAt,
-  }
-}
-
-/** Returns the name of the called function, or `0x…` if the caller gave no ABI; null for a call without data. */
-function calledBy({ abi, hasData }: OwnTransaction): string | null {
-  if (!hasData) return null
-  if (abi === '') return '0x…'
-  try {
-    return parseAbi(abi).function.name
-  } catch {
-    // This program cannot parse the ABI, although the one that sent the transaction could.
-    return '0x…'
-  }
-}
-
-const callerOf = (owner: AccountOwner, chainId: number): Caller => ({
-  ...owner,
-  chainId,
-  clientId: '',
-  scopes: new Set(),
-  grantId: '',
-  tokenId: '',
-  expiresAt: 0,
-  token: '',
-})

@@ -1,22 +1,18 @@
-import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
-import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
 import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
-import { fromHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
-import type { AccountOwner, AccountSending, Rehearsed, Sender, ShownMove } from '../oauth/account/slices.ts'
+import type { AccountSending, Rehearsed, Sender } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
-import { findOwn, type OwnTransaction } from '../transactions/read/list-own.ts'
+import { findOwn } from '../transactions/read/list-own.ts'
 import { waitUntilMined } from '../transactions/read/wait.ts'
-import { transferIn } from '../transfers/calldata.ts'
 import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
-import { namesOf } from '../users/names.ts'
-import { sentOf } from './reads.ts'
+import { entryOfWrite } from './activity.ts'
+import { callerOf as callerFor } from './sent.ts'
 
 /**
  * Users that one account may look up per minute, beside as many by `POST /v1/tokens/transfers`: too few to read a
@@ -79,38 +75,8 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
       if ((await findOwn(app, { accountId: owner.accountId, chainId }, id)) === null) return null
       await waitUntilMined(app, chain, id, PATIENCE_MS)
       const row = await findOwn(app, { accountId: owner.accountId, chainId }, id)
-      return row === null ? null : { sent: sentOf(chain, row), move: await moveOf(app, chain, owner, row) }
+      return row === null ? null : entryOfWrite(app, callerFor(owner, chainId), chain, row)
     },
-  }
-}
-
-/**
- * Returns the transfer that a transaction makes out of an account; null if it makes none, or the token cannot be read.
- */
-async function moveOf(
-  app: App,
-  chain: Chain,
-  { address }: AccountOwner,
-  own: Pick<OwnTransaction, 'to' | 'value'> & { data: Hex },
-): Promise<ShownMove | null> {
-  const move = transferIn(address.toLowerCase() as Hex, own)
-  if (move === null) return null
-  try {
-    const { token, tokenType, tokenId, value } = move
-    const { name, symbol, decimals } =
-      token === null
-        ? { name: chain.coin, symbol: chain.symbol, decimals: chain.decimals }
-        : await readTokenFacts(app, chain, token)
-    const names = await namesOf(app, [fromHex(move.to)])
-    return {
-      amount: tokenType === 'ERC721' ? null : { value, decimals: tokenType === 'ERC1155' ? 0 : decimals, symbol: '' },
-      thing: symbol || name,
-      tokenId,
-      to: { address: checksumAddress(move.to) as Hex, name: names.get(move.to) ?? null },
-    }
-  } catch (error) {
-    app.telemetry.log.warn('account_unreadable', { chainId: chain.chainId }, error)
-    return null
   }
 }
 

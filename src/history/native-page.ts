@@ -11,8 +11,8 @@ import { ownAccount } from '../users/authorize.ts'
 import { FEE_PLACE, FIRST_NATIVE, FIRST_WITHDRAWAL, VALUE_PLACE } from './native.ts'
 import type { NativeCoverage } from './native-coverage.ts'
 import { NATIVE_TYPE_NUMBER } from './native-rows.ts'
-import { placeCursor, readParameters, type HistoryParameters } from './query.ts'
-import { readHistory } from './read.ts'
+import type { HistoryParameters } from './query.ts'
+import { cursorAfter, readHistory } from './read.ts'
 import type { Entry } from './wire.ts'
 
 /**
@@ -43,7 +43,6 @@ export async function readNativePage(
   const { accountId } = await ownAccount(app, reader, userId)
   const holder = { accountId, chainId: chainOf(app, reader).chainId }
   const asked: HistoryParameters = { type: 'NATIVE', direction, limit: String(LOOK) }
-  const { filters } = readParameters(asked)
   const entries: NativeEntry[] = []
   let next = cursor
   for (let look = 1; ; look++) {
@@ -52,7 +51,7 @@ export async function readNativePage(
     entries.push(
       ...page.entries
         .filter((one) => !isFee(one) || !attached.has(one.hash as Hex))
-        .map((one) => ({ ...one, fee: null, cursor: placeCursor({ ...holder, filters }, positionOf(one)) })),
+        .map((one) => ({ ...one, fee: null, cursor: cursorAfter(holder, asked, one) })),
     )
     next = page.nextCursor ?? undefined
     if (entries.length <= limit && next !== undefined && look < MAX_LOOKS) continue
@@ -68,11 +67,6 @@ export async function readNativePage(
 
 const isFee = ({ nativeKind }: Entry): boolean => nativeKind === 'FEE'
 const isPayment = ({ nativeKind, direction }: Entry): boolean => nativeKind === 'VALUE' && direction !== 'IN'
-const positionOf = ({ blockNumber, logIndex, id }: Entry) => ({
-  block: blockNumber,
-  logIndex,
-  batchIndex: Number(id.slice(id.lastIndexOf(':') + 1)),
-})
 
 /**
  * Returns which fees are shown with something else that the user sees. Indexes: attempts, transfers by their primary

@@ -16,7 +16,7 @@ import { nativeCoverage, type NativeCoverage } from './native-coverage.ts'
 import { nameOf, selectPage, type JudgedRow } from './page.ts'
 import { placeCursor, readParameters, readPlace, type HistoryParameters } from './query.ts'
 import { DIRECTION } from './rows.ts'
-import type { StoredTransfer } from './select.ts'
+import { selectAt, type StoredTransfer } from './select.ts'
 import type { Entry, Party } from './wire.ts'
 
 /**
@@ -76,6 +76,34 @@ export async function readHistory(
   )
   const entries = page.map((one) => entryOf(one, { chain, parties, finalizedTo }))
   return { entries, nextCursor, indexedFrom, indexedTo: known(both), finalizedTo: known(finalizedTo), native }
+}
+
+/**
+ * Returns what transactions moved of the caller, spam included, newest first. Unknown transactions are missing.
+ * @throws forbidden_user | invalid_user_id | database_unavailable
+ */
+export async function readTransfersAt(
+  app: App,
+  reader: Reader,
+  userId: string,
+  places: readonly { blockNumber: number; hash: Hex }[],
+): Promise<Entry[]> {
+  const { accountId } = await ownAccount(app, reader, userId)
+  const chain = chainOf(app, reader)
+  const rows = await selectAt(app.db, { accountId, chainId: chain.chainId }, places)
+  const parties = await findParties(app, rows)
+  return rows.map((row) => entryOf({ row, spam: null }, { chain, parties, finalizedTo: -1 }))
+}
+
+/** Returns the cursor of the page that begins after an entry. */
+export function cursorAfter(
+  holder: { accountId: string; chainId: number },
+  parameters: HistoryParameters,
+  { blockNumber, logIndex, id }: Entry,
+): string {
+  const { filters } = readParameters(parameters)
+  const batchIndex = Number(id.slice(id.lastIndexOf(':') + 1))
+  return placeCursor({ ...holder, filters }, { block: blockNumber, logIndex, batchIndex })
 }
 
 /** Converts a block number; a negative one is before the first block and becomes null. */

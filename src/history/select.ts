@@ -44,6 +44,7 @@ type TransferSelection = {
 const KIND = sql`(token_type * 8 + direction * 2 + is_spam::int)`
 const COUNTERPARTY = sql`(case when direction = 0 then sender else recipient end)`
 const NEWEST_FIRST = sql`block_number desc, log_index desc, batch_index desc`
+const NEWEST_FIRST_OF_FOUND = sql`found.block_number desc, found.log_index desc, found.batch_index desc`
 
 /** maximum entries of one range of ids; the last one counts the omitted ids */
 const MAX_RANGE = 1_000
@@ -130,8 +131,37 @@ export async function selectTransfers(
   }
 }
 
+/** Maximum number of rows that `selectAt` reads. */
+const MAX_AT = 500
+
+/** Selects what transactions moved of an account, spam included, newest first. Index: transfers by its primary key. */
+export async function selectAt(
+  db: Db,
+  { accountId, chainId }: Pick<TransferSelection, 'accountId' | 'chainId'>,
+  places: readonly { blockNumber: number; hash: Hex }[],
+): Promise<StoredTransfer[]> {
+  if (places.length === 0) return []
+  const { rows } = await sql<SelectedTransfer>`
+    select page.*, tokens.symbol, tokens.name, tokens.decimals, tokens.is_fungible, tokens.is_collection, tokens.is_wrapper
+    from (
+      select found.* from unnest(
+        ${byteaArray(places.map(({ hash }) => hash))}, ${`{${places.map(({ blockNumber }) => blockNumber).join()}}`}::bigint[]
+      ) as asked (hash, block_number)
+      join transfers as found on found.account_id = ${accountId}::uuid and found.chain_id = ${chainId}::bigint
+        and found.block_number = asked.block_number and found.hash = asked.hash
+      order by ${NEWEST_FIRST_OF_FOUND}
+      limit ${sql.lit(MAX_AT)}
+    ) as page
+    left join tokens on tokens.chain_id = page.chain_id and tokens.address = page.token
+    order by ${NEWEST_FIRST}`.execute(db)
+  return entriesOf(rows, { limit: MAX_AT, after: null })
+}
+
 /** Turns rows into entries, newest first. A range of ids yields one entry per id, up to the page's limit. */
-function entriesOf(rows: SelectedTransfer[], { limit, after }: TransferSelection): StoredTransfer[] {
+function entriesOf(
+  rows: SelectedTransfer[],
+  { limit, after }: Pick<TransferSelection, 'limit' | 'after'>,
+): StoredTransfer[] {
   const entries: StoredTransfer[] = []
   for (const row of rows) {
     const moved = movedIn(row)

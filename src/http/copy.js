@@ -19,5 +19,36 @@ const format = new Intl.DateTimeFormat(lang === 'en' ? 'en-GB' : lang, {
   minute: '2-digit',
   timeZoneName: 'short',
 })
-for (const time of document.querySelectorAll('time[datetime]'))
-  time.textContent = format.format(new Date(time.dateTime))
+function localTimes(within) {
+  for (const time of within.querySelectorAll('time[datetime]'))
+    time.textContent = format.format(new Date(time.dateTime))
+}
+localTimes(document)
+
+// A page with something pending requests itself and replaces the parts that changed. Without this script the browser
+// reloads it (`meta refresh`).
+const MAX_SECONDS = 60
+const main = document.querySelector('main[data-live]')
+if (main !== null) lookAgain(Number(main.dataset.live))
+
+function lookAgain(seconds) {
+  setTimeout(async () => {
+    if (document.hidden) return lookAgain(seconds)
+    const next = await renew().catch(() => Math.min(MAX_SECONDS, seconds * 2))
+    if (next !== null) lookAgain(next)
+  }, seconds * 1_000)
+}
+
+/** Updates the page. Returns the seconds until the next time; null: nothing is pending any more. */
+async function renew() {
+  const answer = await fetch(location.href, { headers: { accept: 'text/html' }, redirect: 'error' })
+  if (!answer.ok) throw new Error(String(answer.status))
+  const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html')
+  localTimes(fresh)
+  for (const part of document.querySelectorAll('[data-part]')) {
+    const now = fresh.querySelector(`[data-part="${part.dataset.part}"]`)
+    if (now !== null && now.innerHTML !== part.innerHTML) part.innerHTML = now.innerHTML
+  }
+  const { live } = fresh.querySelector('main').dataset
+  return live === undefined ? null : Number(live)
+}

@@ -42,7 +42,7 @@ export const rich = (parts: Rich): string =>
  */
 export function page(
   brand: Brand,
-  { words, title, body, layout = 'narrow', tabs, notice, hasScript, script }: PageParts,
+  { words, title, body, layout = 'narrow', tabs, notice, hasScript, script, live }: PageParts,
 ): string {
   const { icons } = brand
   return html`<!doctype html>
@@ -60,6 +60,7 @@ export function page(
         !${icons.touch === null ? '' : html`<link rel="apple-touch-icon" href="${icons.touch.path}" />`}
         <link rel="manifest" href="${icons.manifest.path}" />
         <link rel="stylesheet" href="${STYLESHEET.path}" />
+        !${live === undefined ? '' : html`<noscript><meta http-equiv="refresh" content="${String(live.seconds)}" /></noscript>`}
         !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
         !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
         !${script === undefined ? '' : html`<script defer src="${hasScript ?? ''}${script.path}"></script>`}
@@ -74,7 +75,7 @@ export function page(
           >
         </header>
         !${tabs ?? ''}
-        <main class="stack">!${body}</main>
+        <main class="stack" !${live === undefined ? '' : html`data-live="${String(live.seconds)}"`}>!${body}</main>
         <footer>!${footerOf(brand, words, tabs !== undefined)}</footer>
       </body>
     </html> `
@@ -103,6 +104,8 @@ export type PageParts = {
   hasScript?: string
   /** a second script in addition to `hasScript`, and the only path that it may request, if any */
   script?: { path: string; route: string; connectsTo?: string }
+  /** the page updates its parts (`data-part`) from itself, at `path`; without JavaScript the browser reloads it */
+  live?: { seconds: number; path: string }
 }
 
 /**
@@ -115,9 +118,10 @@ export const PAGE_CSP =
 /**
  * The policy of a page with the common script and, if there is one, the second script with the path that it requests.
  */
-function scriptedCsp(origin: string, script: PageParts['script']): string {
+function scriptedCsp(origin: string, { script, live }: PageParts): string {
   const second = script === undefined ? '' : ` ${origin}${script.route}`
-  const connects = script?.connectsTo === undefined ? '' : `; connect-src ${origin}${script.connectsTo}`
+  const paths = [script?.connectsTo, live?.path].flatMap((path) => (path === undefined ? [] : [`${origin}${path}`]))
+  const connects = paths.length === 0 ? '' : `; connect-src ${paths.join(' ')}`
   return `${PAGE_CSP}; script-src ${origin}${COPY.route}${second}${connects}`
 }
 
@@ -126,10 +130,7 @@ export function sendPage(reply: FastifyReply, status: number, parts: PageParts):
   return reply
     .code(status)
     .header('content-type', 'text/html; charset=utf-8')
-    .header(
-      'content-security-policy',
-      parts.hasScript === undefined ? PAGE_CSP : scriptedCsp(parts.hasScript, parts.script),
-    )
+    .header('content-security-policy', parts.hasScript === undefined ? PAGE_CSP : scriptedCsp(parts.hasScript, parts))
     .header('cache-control', 'no-store')
     .header('referrer-policy', 'no-referrer')
     .header('x-content-type-options', 'nosniff')

@@ -8,7 +8,7 @@ import { page } from '../http/page.ts'
 import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
 import type { Hex } from '../ids.ts'
-import { doneHtml, eraseBody, sentItem, shortBody, coverageHtml } from './account/body.ts'
+import { doneHtml, eraseBody, shortBody, coverageHtml } from './account/body.ts'
 import { applicationsBody } from './account/applications.ts'
 import { noticesHtml } from './account/overview.ts'
 import { overviewBody } from './account/overview-body.ts'
@@ -17,13 +17,14 @@ import { securityBody } from './account/security-body.ts'
 import { inTabs } from './account/tabs.ts'
 import { exportBody, exportNotice } from './account/export-body.ts'
 import type { KeyExport } from '../signer-wire/wire.ts'
-import type { Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
+import type { ActivityEntry, Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
 import { activityBody } from './account/activity.ts'
 import { signatureItem, signaturesBody } from './account/signatures.ts'
 import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './federation/providers.ts'
-import { confirmBody, sendBody, sentBody } from './account/send-body.ts'
+import { receiptBody } from './account/receipt.ts'
+import { confirmBody, sendBody } from './account/send-body.ts'
 import { approvalRequests, known } from '../../test/approval-requests.ts'
 import type { ApprovalQuestion } from '../approvals/decide.ts'
 import { fromHex } from '../hex.ts'
@@ -98,9 +99,10 @@ const collectible = {
   symbol: 'ETH',
   isSpam: true,
 } as const
-const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, at, explorerUrl: 'https://x' }))) // prettier-ignore
-const coins = (['FEE', 'MINT', 'INTERNAL', 'WITHDRAWAL', 'REWARD'] as const).map((coinKind) => ({ direction: 'IN' as const, amount: balance, tokenId: null, other: address, at, explorerUrl: 'https://x', coinKind, fee: balance })) // prettier-ignore
+const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, otherAddress: address, at, place: null, explorerUrl: 'https://x' }))) // prettier-ignore
+const coins = (['FEE', 'MINT', 'INTERNAL', 'WITHDRAWAL', 'REWARD'] as const).map((coinKind) => ({ direction: 'IN' as const, amount: balance, tokenId: null, other: address, otherAddress: address, at, place: { blockNumber: 1, hash: address }, explorerUrl: 'https://x', coinKind, fee: balance })) // prettier-ignore
 const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: balance, fee: index === 3 ? null : balance, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
+const entries: ActivityEntry[] = [...transfers.map((one) => ({ at, sent: null, transfers: [one] })), ...coins.map((one) => ({ at, sent: null, transfers: [one] })), ...sent.map((one) => ({ at, sent: one, transfers: [] }))] // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
 const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
 const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
@@ -129,11 +131,16 @@ const pages: Record<string, () => string> = {
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
-  'what was sent': () => sentBody(texts, { sent: sent[0]!, move: { amount: balance, thing: 'ETH', tokenId: 7n, to: { address, name: 'Nell' } }, network: 'sepolia', here: '/x', own: '0x' }), // prettier-ignore
-  'what was sent to oneself': () => sentBody(texts, { sent: sent[0]!, move: { amount: null, thing: 'ETH', tokenId: null, to: { address, name: null } }, network: 'sepolia', here: '/x', own: address }), // prettier-ignore
-  'what was sent to a contract': () =>
-    sentBody(texts, { sent: sent[0]!, move: null, network: 'sepolia', here: '/x', own: '0x' }),
-  ...Object.fromEntries((['tokens', 'coins', 'done'] as const).map((show) => [`activity: ${show}`, () => activityBody(texts, { filters: { network: 5, show, direction: 'all', application: null }, networks: choice, applications: [], rows: show === 'done' ? [] : ['<li></li>'], nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
+  receipts: () =>
+    [
+      ...transfers.map((one) => ({ at, sent: null, transfers: [one] })),
+      ...coins.map((one) => ({ at, sent: null, transfers: [one] })),
+      ...sent.map((one) => ({ at, sent: one, transfers: [] })),
+      { at, sent: sent[0]!, transfers: transfers.slice(0, 2) },
+    ]
+      .map((entry) => receiptBody(texts, { entry, network: 'sepolia', imageSrc: null }))
+      .join(''),
+  ...Object.fromEntries((['all', 'in'] as const).map((direction) => [`activity: ${direction}`, () => activityBody(texts, { filters: { network: 5, direction, application: null }, networks: [...choice, ...choice], applications: [], entries: direction === 'in' ? [] : entries, nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
   'what of native currency is not listed': () =>
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
       .map((coverage) => coverageHtml(texts, coverage))
@@ -204,14 +211,13 @@ const pages: Record<string, () => string> = {
           network: 'sepolia',
           balances: [balance, { ...balance, token: address }, { ...balance, token: `0x${'cd'.repeat(20)}`, isCollection: true }], // prettier-ignore
           collectibles: [collectible],
-          transfers: [...transfers, ...coins],
+          activity: entries,
           coverage: { from: 7, internalFrom: null },
         },
-        { chainId: 5, network: 'sepolia', balances: null, collectibles: [], transfers: null, coverage: null },
-        { chainId: 5, network: 'sepolia', balances: [], collectibles: [], transfers: [], coverage: { from: null, internalFrom: null } }, // prettier-ignore
+        { chainId: 5, network: 'sepolia', balances: null, collectibles: [], activity: null, coverage: null },
+        { chainId: 5, network: 'sepolia', balances: [], collectibles: [], activity: [], coverage: { from: null, internalFrom: null } }, // prettier-ignore
       ],
     }),
-  'sent transactions': () => sent.map((one) => sentItem(texts, one)).join(''),
   tabs: () => inTabs(texts, 'send').tabs!,
   receive: () => receiveBody(texts, { username: 'Nell', provider: 'DEV', imageSrc: null, address, networks: ['sepolia'] }), // prettier-ignore
   applications: () =>

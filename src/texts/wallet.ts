@@ -15,6 +15,13 @@ type WalletTexts = {
   /** title of the links to the data file, the signatures and the deletion */
   records: string
   technical: string
+  /** titles of a receipt */
+  receivedTitle: string
+  doneTitle: string
+  from: string
+  /** below a pending transaction */
+  updates: string
+  filter: string
 }
 
 export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
@@ -38,6 +45,11 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     thisDevice: 'Sign out on this device',
     records: 'Your data',
     technical: 'Technical details',
+    receivedTitle: 'Received',
+    doneTitle: 'Transaction',
+    from: 'From',
+    updates: 'This page updates itself until the network has confirmed it.',
+    filter: 'Filter',
   },
   de: {
     tabs: {
@@ -59,6 +71,11 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     thisDevice: 'Auf diesem Gerät abmelden',
     records: 'Ihre Daten',
     technical: 'Technische Angaben',
+    receivedTitle: 'Empfangen',
+    doneTitle: 'Transaktion',
+    from: 'Von',
+    updates: 'Diese Seite aktualisiert sich selbst, bis das Netzwerk die Transaktion ausgeführt hat.',
+    filter: 'Auswahl',
   },
   fr: {
     tabs: {
@@ -80,6 +97,11 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     thisDevice: 'Se déconnecter sur cet appareil',
     records: 'Vos données',
     technical: 'Détails techniques',
+    receivedTitle: 'Reçu',
+    doneTitle: 'Opération',
+    from: 'De',
+    updates: 'Cette page se met à jour d’elle-même jusqu’à la confirmation du réseau.',
+    filter: 'Filtrer',
   },
   es: {
     tabs: {
@@ -100,6 +122,11 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     thisDevice: 'Cerrar sesión en este dispositivo',
     records: 'Tus datos',
     technical: 'Detalles técnicos',
+    receivedTitle: 'Recibido',
+    doneTitle: 'Operación',
+    from: 'De',
+    updates: 'Esta página se actualiza sola hasta que la red la confirme.',
+    filter: 'Filtrar',
   },
   ja: {
     tabs: {
@@ -121,5 +148,10 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     thisDevice: 'この端末でサインアウト',
     records: 'あなたのデータ',
     technical: '技術的な詳細',
+    receivedTitle: '受け取りました',
+    doneTitle: 'トランザクション',
+    from: '送り主',
+    updates: 'ネットワークで完了するまで、このページは自動的に更新されます。',
+    filter: '絞り込み',
   },
 }

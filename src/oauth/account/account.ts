@@ -28,6 +28,7 @@ import { overviewPage } from './overview.ts'
 import { ownDataFile } from './own-data.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
+import { receiptPage } from './receipt.ts'
 import { receivePage } from './receive.ts'
 import { securityPage } from './security.ts'
 import { sendPages } from './send.ts'
@@ -59,6 +60,7 @@ export function accountPages(
   securityPage(server, app, { door, providers, federation })
   sendPages(server, app, { door, providers, slices })
   activityPage(server, app, { door, slices })
+  receiptPage(server, app, { door, slices })
   ownDataFile(server, app, { door, slices })
   exportPages(server, app, { door, keys })
   signaturesPage(server, app, { door, slices })

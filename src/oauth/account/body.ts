@@ -1,10 +1,8 @@
 import type { FastifyReply } from 'fastify'
 import { html } from 'ghtml'
 import type { Texts } from '../../texts/en.ts'
-import { OWN_CLIENT } from '../first-party.ts'
-import { amountHtml } from '../../http/amount.ts'
-import { ends, sendPage, timeHtml } from '../../http/page.ts'
-import type { CoinCoverage, ShownTransfer, ShownCollectible, SentTransaction } from './slices.ts'
+import { ends, sendPage } from '../../http/page.ts'
+import type { CoinCoverage, ShownCollectible } from './slices.ts'
 
 /** Renders the sentence about the action that the user has just taken, by its code in the address. */
 export function doneHtml(words: Texts, { done }: Record<string, unknown>): string {
@@ -17,7 +15,7 @@ export const collectibleName = ({ name, symbol, tokenId }: ShownCollectible): st
   `${name || symbol || '?'} #${shortId(tokenId)}`
 
 /** Shortens an id. Ids may be hashes of 78 digits, which differ at their ends. */
-const shortId = (id: bigint | string): string => {
+export const shortId = (id: bigint | string): string => {
   const text = String(id)
   return text.length <= 20 ? text : ends(text)
 }
@@ -28,35 +26,6 @@ export const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>
 
 export const spamBadge = (words: Texts, { isSpam }: { isSpam: boolean }): string =>
   isSpam ? html` <span class="badge danger" title="${words.account.spamHint}">${words.account.spam}</span>` : ''
-
-/** The address that created tokens come from and destroyed tokens go to. Source: ERC-20, ERC-721, ERC-1155 */
-const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
-
-export function transferItem(
-  words: Texts,
-  { direction, amount, tokenId, other, at, explorerUrl, coinKind, fee }: ShownTransfer,
-): string {
-  const texts = words.account
-  const { activity, native } = words
-  const plain =
-    other === ZERO_ADDRESS && coinKind === undefined
-      ? { IN: texts.created, OUT: texts.destroyed, SELF: texts.toMyself }[direction]
-      : { IN: texts.received(other), OUT: texts.sent(other), SELF: texts.toMyself }[direction]
-  const where =
-    coinKind === undefined || coinKind === 'INTERNAL'
-      ? plain
-      : { FEE: native.feeAlone, MINT: native.minted, WITHDRAWAL: native.unstaked, REWARD: native.reward }[coinKind] // prettier-ignore
-  const contract = coinKind === 'INTERNAL' ? html` <span class="badge">${native.internal}</span>` : ''
-  const costs = fee === undefined ? '' : html`${activity.fee}: !${amountHtml(words, fee)}<br />`
-  const sign = { IN: '+', OUT: '−', SELF: '' }[direction]
-  const id = tokenId === null ? '' : html` <span title="${tokenId}">#${shortId(tokenId)}</span>`
-  return html`<li>
-    <p><b>!${amountHtml(words, amount, sign)}!${id}</b> ${where}!${contract}</p>
-    <p class="muted">
-      <small>!${costs}<a href="${explorerUrl}">!${timeHtml(words, at)}</a></small>
-    </p>
-  </li>`
-}
 
 /**
  * Returns whether native currency is listed from some block on, and with payments by contracts. If not, the overview
@@ -74,29 +43,6 @@ export function coverageHtml({ native, account }: Texts, coverage: CoinCoverage 
   const internal =
     internalFrom === null ? native.noInternal : internalFrom > from ? native.internalFrom(internalFrom) : null
   return [from > 0 ? native.listedFrom(from) : null, internal].flatMap((text) => (text === null ? [] : [said(text)])).join('') // prettier-ignore
-}
-
-/** Renders a transaction: its sender, its action, and its cost. */
-export function sentItem(words: Texts, sent: SentTransaction): string {
-  const { activity } = words
-  const { clientId, application, state, called, to, value, fee, explorerUrl, sentAt } = sent
-  const who = clientId === OWN_CLIENT ? activity.yourself : (application ?? activity.unknown)
-  const short = ends(to)
-  const costs = [
-    ...(value.value > 0n ? [html`${activity.value}: !${amountHtml(words, value)}`] : []),
-    ...(fee === null ? [] : [html`${activity.fee}: !${amountHtml(words, fee)}`]),
-  ]
-  return html`<li>
-    <p><b>${who}</b> <span class="badge">${words.account.states[state]}</span></p>
-    <p title="${to}">${called === null ? activity.transferred(short) : activity.called(called, short)}</p>
-    <p class="muted">
-      <small
-        >!${costs.join(' · ')}!${costs.length === 0 ? '' : '<br />'}<a href="${explorerUrl}"
-          >!${timeHtml(words, sentAt)}</a
-        ></small
-      >
-    </p>
-  </li>`
 }
 
 /** Renders the consequences of a deletion, before the user confirms it. */

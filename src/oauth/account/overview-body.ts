@@ -1,9 +1,10 @@
 import { html } from 'ghtml'
 import { amountHtml } from '../../http/amount.ts'
 import type { Texts } from '../../texts/en.ts'
-import { collectibleName, coverageHtml, isListed, spamBadge, spamLast, transferItem } from './body.ts'
+import { collectibleName, coverageHtml, isListed, spamBadge, spamLast } from './body.ts'
+import { entriesHtml } from './entries.ts'
 import { picture } from '../pages.ts'
-import type { CoinCoverage, ShownBalance, ShownCollectible, ShownTransfer } from './slices.ts'
+import type { CoinCoverage, ActivityEntry, ShownBalance, ShownCollectible } from './slices.ts'
 
 /** The shown data of an account on one network; null for data that could not be read. */
 export type OnNetwork = {
@@ -11,7 +12,7 @@ export type OnNetwork = {
   network: string
   balances: ShownBalance[] | null
   collectibles: ShownCollectible[]
-  transfers: ShownTransfer[] | null
+  activity: ActivityEntry[] | null
   /** null if native currency cannot be read now */
   coverage: CoinCoverage | null
 }
@@ -46,12 +47,12 @@ export function overviewBody(words: Texts, { networks, notices, canSend, usernam
 
 function networkCard(
   words: Texts,
-  { chainId, network, balances, collectibles, transfers, coverage }: OnNetwork,
+  { chainId, network, balances, collectibles, activity, coverage }: OnNetwork,
 ): string {
   const texts = words.account
   const { native, tokens, pieces } = sorted(balances ?? [], collectibles)
   return html`
-    <section class="card stack" aria-label="${network}">
+    <section class="card stack" aria-label="${network}" data-part="balance-${String(chainId)}">
       <h2>${network}</h2>
       !${balances === null ? html`<p class="muted">${texts.unreadable}</p>` : ''}
       !${native
@@ -81,15 +82,17 @@ function networkCard(
     <section class="card stack" aria-label="${words.wallet.latest}">
       <h2>${words.wallet.latest}</h2>
       !${
-        transfers === null
+        activity === null
           ? html`<p class="muted">${texts.unreadable}</p>`
-          : transfers.length === 0
+          : activity.length === 0
             ? html`<p class="muted">${words.wallet.nothingYet}</p>`
-            : html`<ul class="rows">
-                !${transfers.map((one) => transferItem(words, one)).join('')}
-              </ul>`
+            : entriesHtml(
+                words,
+                activity.map((entry) => ({ chainId, entry })),
+                `activity-${chainId}`,
+              )
       }
-      !${transfers === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
+      !${activity === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
       <p><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
     </section>
   `

@@ -13,11 +13,14 @@ import { chainName } from '../page-context.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import { doneHtml } from './body.ts'
 import { overviewBody, type OnNetwork } from './overview-body.ts'
-import type { AccountSlices, Listed, ShownTransfer } from './slices.ts'
+import { isPending } from './entries.ts'
+import type { AccountSlices } from './slices.ts'
 import { inTabs } from './tabs.ts'
 
 /** Rows of the latest activity. All rows are on `/account/activity`. */
 const FEW = 5
+/** Seconds until a list with a pending entry updates itself. */
+export const SECONDS_TO_NEXT_LOOK = 5
 
 /** Registers the first page of the account: what it holds, and what happened last. */
 export function overviewPage(
@@ -49,8 +52,15 @@ export function overviewPage(
         ...userWire(user),
         canSend: slices.sending !== null && !isFrozen,
       })
-      const { title } = words.account
-      return sendPage(reply, 200, { words, title, ...inTabs(words, 'balance'), hasScript: app.authOrigin, body })
+      const hasPending = networks.some(({ activity }) => activity?.some(isPending) === true)
+      return sendPage(reply, 200, {
+        words,
+        title: words.account.title,
+        ...inTabs(words, 'balance'),
+        hasScript: app.authOrigin,
+        ...(hasPending ? { live: { seconds: SECONDS_TO_NEXT_LOOK, path: '/account' } } : {}),
+        body,
+      })
     },
   )
 
@@ -60,29 +70,20 @@ export function overviewPage(
       app.telemetry.log.warn('account_unreadable', { chainId }, error)
       return null
     }
-    const page = { limit: FEW }
-    const [balances, collectibles, transfers, coins] = await Promise.all([
+    const [balances, collectibles, activity] = await Promise.all([
       slices.readBalances(user, chainId).catch(failed),
       slices.readCollectibles(user, chainId).catch(failed),
-      slices.readTransfers(user, chainId, { ...page, direction: 'all' }).catch(failed),
-      slices.readNativeTransfers(user, chainId, { ...page, direction: 'all' }).catch(failed),
+      slices.readActivity(user, chainId, { limit: FEW, direction: 'all', clientId: null }).catch(failed),
     ])
     return {
       chainId,
       network: chainName(app, words, chainId),
       balances,
       collectibles: collectibles ?? [],
-      transfers: newestOf(transfers, coins),
-      coverage: coins?.coverage ?? null,
+      activity: activity?.entries ?? null,
+      coverage: activity?.coverage ?? null,
     }
   }
-}
-
-/** Merges the newest transfers of tokens and of native currency; null if nothing could be read. */
-function newestOf(...lists: (Listed<ShownTransfer> | null)[]): ShownTransfer[] | null {
-  if (lists.every((list) => list === null)) return null
-  const all = lists.flatMap((list) => list?.entries ?? [])
-  return all.toSorted((one, other) => other.at.getTime() - one.at.getTime()).slice(0, FEW)
 }
 
 type Notices = { isFrozen: boolean; waiting: number; exportedAt: Date | null }

@@ -1,10 +1,9 @@
 import { html } from 'ghtml'
 import { amountHtml, amountText } from '../../http/amount.ts'
-import { rich, timeHtml } from '../../http/page.ts'
-import type { Hex } from '../../ids.ts'
+import { rich } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import { form, collectibleName } from './body.ts'
-import type { ShownBalance, ShownMove, TransferForm, ShownCollectible, Rehearsed, SentTransaction } from './slices.ts'
+import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
 export type AssetChoice = { value: string; network: string } & (
@@ -172,72 +171,5 @@ export function unapprovedBody(
       >${words.approvals.title}</a
     >
     !${form('/account/send/confirm', csrf, fields, html`<button class="button quiet">${words.send.confirm}</button>`)}
-  </div>`
-}
-
-/**
- * Returns the seconds until the page of a transaction reloads, more the longer it takes; null once it is mined or has
- * ended.
- * @param now  milliseconds since 1970
- */
-export const secondsToNextLook = (
-  { state, sentAt }: Pick<SentTransaction, 'state' | 'sentAt'>,
-  now: number,
-): number | null =>
-  state === 'SUBMITTED' ? Math.min(60, Math.max(3, Math.round((now - sentAt.getTime()) / 10_000))) : null
-
-/** Renders a sent transaction: asset, recipient and state. */
-export function sentBody(
-  words: Texts,
-  { sent, move, network, here, own }: { sent: SentTransaction; move: ShownMove | null; network: string; here: string; own: Hex }, // prettier-ignore
-): string {
-  const texts = words.send
-  const { state, explorerUrl, sentAt, fee, called, to, value } = sent
-  const isSelf = move?.to.address.toLowerCase() === own.toLowerCase()
-  const what =
-    move === null
-      ? html`<dt>${texts.asset}</dt>
-          <dd>${words.activity.called(called ?? '0x…', to)}</dd>
-          !${
-            value.value === 0n
-              ? ''
-              : html`<dt>${words.activity.value}</dt>
-                  <dd>!${amountHtml(words, value)}</dd>`
-          }`
-      : html`<dt>${texts.asset}</dt>
-          <dd>
-            !${move.amount === null ? '' : html`${amountText(words, move.amount).full} `}${move.thing}!${move.tokenId === null ? '' : html` #${String(move.tokenId)}`}
-          </dd>
-          <dt>${texts.to}</dt>
-          <dd>
-            !${isSelf || move.to.name !== null ? html`<b>${isSelf ? texts.myself : move.to.name!}</b><br />` : ''}<span
-              class="mono"
-              >${move.to.address}</span
-            >
-          </dd>`
-  return html`<div class="card stack">
-    <h1>${texts.sentTitle}</h1>
-    <dl class="facts">
-      !${what}
-      <dt>${texts.state}</dt>
-      <dd>
-        <span class="badge !${state === 'MINED' || state === 'FINALIZED' ? 'good' : ''}"
-          >${words.account.states[state]}</span
-        >
-      </dd>
-      <dt>${words.activity.network}</dt>
-      <dd>${network}</dd>
-      <dt>${texts.time}</dt>
-      <dd>!${timeHtml(words, sentAt)}</dd>
-      !${
-        fee === null
-          ? ''
-          : html`<dt>${words.activity.fee}</dt>
-              <dd>!${amountHtml(words, fee)}</dd>`
-      }
-    </dl>
-    <p><a href="${explorerUrl}">${texts.explorer}</a></p>
-    !${state === 'SUBMITTED' ? html`<a class="button" href="${here}">${texts.lookAgain}</a>` : ''}
-    <a class="button quiet" href="/account/send">${texts.another}</a>
   </div>`
 }

@@ -14,24 +14,15 @@ import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts
 import { inTabs } from './tabs.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
-import {
-  confirmBody,
-  secondsToNextLook,
-  sendBody,
-  sentBody,
-  unapprovedBody,
-  type AssetChoice,
-  type Typed,
-} from './send-body.ts'
+import { confirmBody, sendBody, unapprovedBody, type AssetChoice, type Typed } from './send-body.ts'
 import { provenVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
-import { wholeIn } from '../../digits.ts'
 
 type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
 type FormFields = Record<string, string | undefined>
 
 /**
- * Registers the pages for sending: the form, its confirmation, and the result. A transfer is sent once, however often
+ * Registers the pages for sending: the form and its confirmation. The result is a receipt. A transfer is sent once, however often
  * its form is: the confirmation page includes the idempotency key.
  */
 export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
@@ -108,33 +99,11 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
         })
       if (typeof sent !== 'string') return showUnapproved(request, reply, visitor, { ...form, key }, sent)
       return new URL(
-        `${app.authOrigin}/account/sent?${new URLSearchParams({ network: String(chainId), id: sent }).toString()}`,
+        `${app.authOrigin}/account/receipt?${new URLSearchParams({ network: String(chainId), id: sent }).toString()}`,
       )
     },
     'send',
   )
-
-  /** GET /account/sent: `network`, `id`; shows the state of the transaction. */
-  server.get<{ Querystring: Record<string, unknown> }>('/account/sent', hidden, async (request, reply) => {
-    const visitor = await door.arrive(request, reply)
-    if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
-    const words = textsOf(request)
-    const { network: asked, id } = request.query
-    const chainId = wholeIn(asked) ?? 0
-    const found = typeof id === 'string' ? await sending.look(visitor.user, chainId, id) : null
-    if (found === null) throw new PageError('not_found', ({ codes }) => codes.not_found[1])
-    const network = chainName(app, words, chainId)
-    const body = `${await door.noticeFor(visitor, words)}${sentBody(words, { ...found, network, here: request.url, own: visitor.user.address })}`
-    const seconds = secondsToNextLook(found.sent, app.clock.wall())
-    if (seconds !== null) reply.header('refresh', String(seconds))
-    return sendPage(reply, 200, {
-      words,
-      title: words.send.sentTitle,
-      ...inTabs(words, 'activity'),
-      hasScript: app.authOrigin,
-      body,
-    })
-  })
 
   /** Shows that the user has to approve the transfer before the same form sends it. */
   async function showUnapproved(

@@ -28,6 +28,14 @@ export type AccountSlices = {
     chainId: number,
     page: PageAsked & { clientId: string | null },
   ): Promise<Listed<SentTransaction>>
+  /** writes of the account and transfers by others, each once, newest first; with a direction, transfers only */
+  readActivity(
+    owner: AccountOwner,
+    chainId: number,
+    page: PageAsked & { direction: Direction; clientId: string | null },
+  ): Promise<Listed<ActivityEntry> & { coverage: CoinCoverage }>
+  /** the transfers of one transaction that is in a block; null if it moved nothing of the account */
+  readReceipt(owner: AccountOwner, chainId: number, place: TransferPlace): Promise<ActivityEntry | null>
   /** names and facts of the addresses in an approval; at most MAX_NAMED of each */
   readKnown(owner: AccountOwner, chainId: number, of: { tokens: Hex[]; others: Hex[] }): Promise<KnownAddresses>
   /** what calls of the account would change, simulated by the network's node; null: it cannot be simulated */
@@ -97,11 +105,26 @@ export type ShownTransfer = {
   tokenId: string | null
   /** name or address of the other account */
   other: string
+  /** its address */
+  otherAddress: string
   at: Date
+  /** where the transaction is in the chain; null if that is not known */
+  place: TransferPlace | null
   explorerUrl: string
   coinKind?: CoinKind | undefined
   /** the fee that the account paid for the transaction, if the entry includes it */
   fee?: Amount | undefined
+}
+
+/** A transaction in a block. */
+export type TransferPlace = { blockNumber: number; hash: Hex }
+
+/** One transaction in the activity: a write of the account, or (`sent` is null) transfers that someone else made. */
+export type ActivityEntry = {
+  at: Date
+  sent: SentTransaction | null
+  /** what it moved, or would move; empty: nothing, or unknown */
+  transfers: ShownTransfer[]
 }
 
 /**
@@ -151,17 +174,6 @@ type OwnMessage = {
   signature: Hex
   /** ISO 8601 */
   createdAt: string
-}
-
-/** The transfer that a transaction makes, if it makes one. */
-export type ShownMove = {
-  /** null for a single collectible */
-  amount: Amount | null
-  /** its symbol or name */
-  thing: string
-  tokenId: bigint | null
-  /** `name`: of the user, if the account belongs to this installation */
-  to: { address: Hex; name: string | null }
 }
 
 export type ShownCall = {
@@ -228,9 +240,5 @@ export type AccountSending = {
    * Returns the state of a transaction and what it transfers, after a short wait for the next block; null if there is
    * none.
    */
-  look(
-    owner: AccountOwner,
-    chainId: number,
-    id: string,
-  ): Promise<{ sent: SentTransaction; move: ShownMove | null } | null>
+  look(owner: AccountOwner, chainId: number, id: string): Promise<ActivityEntry | null>
 }

@@ -5,6 +5,7 @@ import type { AddressProver } from '../../http/proven-address.ts'
 import { cutPage, isMoment, readPageCursor, writeCursor } from '../../http/cursor.ts'
 import type { Hex } from '../../ids.ts'
 import { fromHex, toHex } from '../../hex.ts'
+import { byteaArray } from '../../store/bytea-array.ts'
 import { fromWord } from '../../store/bytes.ts'
 import type { Db } from '../../store/db.ts'
 import { momentText } from '../../store/read-time.ts'
@@ -27,7 +28,7 @@ export type OwnTransaction = {
   hasData: boolean
   /** wei, without a roll-up's data fee; null before it is mined, and if a sponsor pays */
   fee: bigint | null
-  /** null before it is mined, and for operations */
+  /** null before it is mined */
   blockNumber: number | null
   sentAt: Date
 }
@@ -44,7 +45,7 @@ export async function listOfAccount(
   { db }: Pick<App, 'db'>,
   { accountId, chainId }: Scope,
   { limit, cursor, clientId }: { limit: number; cursor?: string | undefined; clientId: string | null },
-): Promise<{ entries: OwnTransaction[]; nextCursor: string | null }> {
+): Promise<{ entries: (OwnTransaction & { cursor: string })[]; nextCursor: string | null }> {
   const after = placeOf('sent', cursor)
   const signed = await listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
   const sent = await ofAccount(db, { accountId, chainId })
@@ -57,8 +58,13 @@ export async function listOfAccount(
     .limit(limit + 1)
     .execute()
   const rows = [...sent, ...signed].toSorted(newestFirst)
-  const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => ['sent', since, id])
-  return { entries: page.map((row) => ('calls' in row ? toOwnOperation(row) : toOwn(row))), nextCursor }
+  const behind = ({ since, id }: { since: string; id: string }): (string | number)[] => ['sent', since, id]
+  const { page, nextCursor } = cutPage(rows, limit, behind)
+  const entries = page.map((row) => ({
+    ...('calls' in row ? toOwnOperation(row) : toOwn(row)),
+    cursor: writeCursor(behind(row)),
+  }))
+  return { entries, nextCursor }
 }
 
 /**
@@ -98,7 +104,16 @@ const signedBy = (db: Db, { accountId, chainId }: Scope) =>
     .selectFrom('operations as sent')
     .innerJoin('transactions as outer', 'outer.id', 'sent.outer_id')
     .leftJoin('applications as application', 'application.client_id', 'sent.client_id')
-    .select(['sent.id', 'sent.client_id', 'sent.state', 'outer.hash', 'sent.calls', 'sent.abi', 'sent.created_at'])
+    .select([
+      'sent.id',
+      'sent.client_id',
+      'sent.state',
+      'outer.hash',
+      'outer.block_number',
+      'sent.calls',
+      'sent.abi',
+      'sent.created_at',
+    ])
     .select(['application.name', SINCE.as('since')])
     .where('sent.account_id', '=', accountId)
     .where('sent.chain_id', '=', chainId)
@@ -120,7 +135,7 @@ function toOwnOperation(row: SignedRow): OwnTransaction {
     abi: row.abi,
     hasData: call!.data.length > 0,
     fee: null,
-    blockNumber: null,
+    blockNumber: row.block_number,
     sentAt: row.created_at,
   }
 }
@@ -170,6 +185,24 @@ const toOwn = (row: OwnTransactionRow): OwnTransaction => ({
   blockNumber: row.block_number,
   sentAt: row.created_at,
 })
+
+/**
+ * Returns which transactions include a write of an account. Indexes: attempts and operations by their primary keys,
+ * carried_transaction.
+ */
+export async function ownHashes(db: Db, { accountId, chainId }: Scope, hashes: readonly Hex[]): Promise<Set<Hex>> {
+  if (hashes.length === 0) return new Set()
+  const { rows } = await sql<{ hash: Uint8Array }>`
+    select attempt.hash from attempts as attempt join transactions as own on own.id = attempt.transaction_id
+    where attempt.chain_id = ${chainId}::bigint and attempt.hash = any(${byteaArray(hashes)}) and (
+      own.account_id = ${accountId}::uuid
+      or exists (
+        select from carried join operations as sent on sent.id = carried.operation_id
+        where carried.transaction_id = own.id and sent.account_id = ${accountId}::uuid
+      )
+    )`.execute(db)
+  return new Set(rows.map(({ hash }) => toHex(hash)))
+}
 
 /** A transfer of native currency to or from an account. */
 export type NativePayment = {

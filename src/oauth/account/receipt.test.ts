@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { en } from '../../texts/en.ts'
-import { secondsToNextLook } from './send-body.ts'
+import { secondsToNextLook } from './receipt.ts'
 import type { SentTransaction } from './slices.ts'
 
 test('the page of a pending transaction looks again, more rarely the longer it takes, and ends when the transaction is settled', () => {
