@@ -237,11 +237,13 @@ test(
 
     const account = await browser.go(`${PAGES}/account`)
     assert.equal(account.status, 200)
-    for (const shown of ['Nell', 'Shop', me.address, '0.25']) assert.ok(account.text.includes(shown), shown)
-    const asset = /name="asset"[^]*?value="([^"]+)"/.exec((await browser.go(`${PAGES}/account/send`)).text)?.[1]
-    const confirm = await browser.submit(`${PAGES}/account/send`, '/account/send', { asset: asset!, to: `0x${'c1'.repeat(20)}`, provider: '', amount: '0.125' }) // prettier-ignore
+    for (const shown of ['Nell', 'Shop', '0.25']) assert.ok(account.text.includes(shown), shown)
+    assert.ok((await browser.go(`${PAGES}/account/receive`)).text.includes(me.address))
+    // What is sent is native currency, whatever else there is.
+    const asset = `${chain.chainId}:NATIVE::`
+    const confirm = await browser.submit(`${PAGES}/account/send?asset=${encodeURIComponent(asset)}`, '/account/send', { asset, to: `0x${'c1'.repeat(20)}`, provider: '', amount: '0.125' }) // prettier-ignore
     const sent = await browser.submit(confirm, '/account/send/confirm', {})
-    assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/sent\?/)
+    assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/receipt\?/)
     await until('it is in a block', async () => BigInt(await rpc<string>(chain.rpcUrl, 'eth_getBalance', `0x${'c1'.repeat(20)}`, 'latest')) === 125n * 10n ** 15n, 20_000) // prettier-ignore
 
     // A text waits for the page of the other program, whose token the signer takes.
@@ -257,7 +259,7 @@ test(
     const signed = await sign()
     assert.equal(signed.status, 200, signed.text)
     assert.ok((await browser.go(`${PAGES}/account/approvals`)).text.includes('approved and signed'))
-    await browser.submit(`${PAGES}/account`, '/account/applications/revoke', {})
+    await browser.submit(`${PAGES}/account/applications`, '/account/applications/revoke', {})
     await until('the token is refused', async () => (await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status === 401, 15_000) // prettier-ignore
     const again = await ask(`${PAGES}/oauth/token`, { form: { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: 'shop', client_secret: secret } }) // prettier-ignore
     assert.equal(JSON.parse(again.text).error, 'invalid_grant')

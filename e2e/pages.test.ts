@@ -202,6 +202,10 @@ for (const words of languages)
     await look(page, name('consent'))
     await page.goto(`${world.origin}/account`)
     await look(page, name('account'))
+    for (const tab of ['receive', 'activity', 'applications', 'security', 'signatures']) {
+      await page.goto(`${world.origin}/account/${tab}`)
+      await look(page, name(tab))
+    }
     await page.goto(`${world.origin}/account/erase`)
     await look(page, name('erase'))
     const { url } = await ask(`reader-${words.language}`, `sig_${words.language}`)

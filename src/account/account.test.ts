@@ -35,7 +35,10 @@ async function open(username: string, language?: string): Promise<Browser> {
 
 /** Fills the form in, as far as the page that asks for the last word. */
 async function fill(browser: Browser, fields: Record<string, string>): Promise<Page> {
-  const form = await browser.go('/account/send')
+  const formFor = (asset: string) => browser.go(`/account/send?${new URLSearchParams({ asset }).toString()}`)
+  const listed = await formFor(fields.asset!)
+  // An asset that is not listed has no form, but anyone can name it in the form of another.
+  const form = listed.text.includes('action="/account/send"') ? listed : await formFor(NATIVE)
   assert.equal(form.url.pathname, '/account/send', textOf(form.text))
   return browser.submit(form, '/account/send', { provider: 'DEV', amount: '', ...fields })
 }
@@ -89,6 +92,46 @@ test('somebody sends tokens to a person by name: said in words first, sent once 
   assert.match(textOf(done.text), new RegExp(`${en.account.states.MINED}|${en.account.states.FINALIZED}`))
   assert.equal(await sentRows(), rows + 1)
   assert.equal((await held(here.bob.address)) - before, 1_500_000_000_000_000_000n)
+})
+
+const typedIn = ({ text }: Page): string => /name="amount"\s+value="([^"]*)"/.exec(text)![1]!
+
+test('the maximum is every unit of a token, and of native currency what remains after the highest fee', async () => {
+  const saver = await here.person('saver')
+  await here.alice.write({ address: contracts.erc20, abi: 'mint(address,uint256) public', args: [saver.address, '1234567891234567899'] }) // prettier-ignore
+  await here.alice.write({ address: contracts.erc1155, abi: 'mint(address,uint256,uint256) public', args: [saver.address, '8', '6'] }) // prettier-ignore
+  const browser = await open('saver', 'de')
+  await until('the token is listed', async () => /Sample/.test(textOf((await browser.go('/account/send')).text)))
+  const tokens = await fill(browser, { asset: erc20(), to: 'bob', amount: '', max: '1' })
+  assert.equal(typedIn(tokens), '1,234567891234567899')
+  assert.match(tokens.text, /name="to"\s+value="bob"/)
+  const items = await fill(browser, { asset: `31337:ERC1155:${contracts.erc1155.toLowerCase()}:8`, to: '', amount: '', max: '1' }) // prettier-ignore
+  assert.equal(typedIn(items), '6')
+  const filled = await fill(browser, { asset: NATIVE, to: here.bob.address, amount: '', max: '1' })
+  const [whole, places = ''] = typedIn(filled).split(',')
+  const wei = BigInt(`${whole}${places.padEnd(18, '0')}`)
+  const before = await coins(saver.address)
+  const confirm = await browser.submit(filled, '/account/send', { to: here.bob.address, amount: typedIn(filled) })
+  assert.equal(confirm.status, 200, textOf(confirm.text))
+  const sent = await settled(browser, await browser.submit(confirm, '/account/send/confirm'))
+  assert.match(textOf(sent.text), /Gesendet/)
+  const rest = await coins(saver.address)
+  assert.ok(rest >= 0n && rest < before - wei, `${before} ${wei} ${rest}: the fee was paid from what was kept back`)
+  assert.ok(before - wei < before / 100n, 'no more is kept back than a fee')
+})
+
+test('a receipt says what came in, from whom and when, to its recipient only', async () => {
+  const bob = await open('bob')
+  const list = await bob.go('/account/activity?network=31337&direction=in')
+  const href = /href="(\/account\/receipt\?[^"]*)"/.exec(list.text)![1]!.replaceAll('&#61;', '=').replaceAll('&amp;', '&').replaceAll('&#38;', '&') // prettier-ignore
+  assert.match(href, /block=\d+&hash=0x/)
+  const receipt = await bob.go(href)
+  assert.match(
+    textOf(receipt.text),
+    new RegExp(`${en.wallet.receivedTitle} \\+ ?[\\d.]+ \\S+[^]*From (alice|saver) 0x`),
+  )
+  const other = await (await open('carol')).go(href)
+  assert.equal(other.status, 404)
 })
 
 test('coins go to an address and to a user id, and both people see them', async () => {

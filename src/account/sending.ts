@@ -8,6 +8,7 @@ import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { AccountSending, Rehearsed, Sender } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
 import { findOwn } from '../transactions/read/list-own.ts'
+import { isCarried } from '../transactions/lanes/own-nonces.ts'
 import { waitUntilMined } from '../transactions/read/wait.ts'
 import type { SubjectForms } from '../transfers/recipient.ts'
 import { rehearseTransfer, transferTokens } from '../transfers/send.ts'
@@ -52,10 +53,12 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
       const { address, userId: named } = found.recipient
       const { decimals, symbol, coin } = chain
       const { tokenAddress } = order
+      const called = (tokenAddress ?? address ?? caller.address).toLowerCase() as Hex
+      const isSponsored = await isCarried(app, chain, caller.address, called)
       const token = tokenAddress === undefined ? null : await readTokenFacts(app, chain, tokenAddress as Hex)
       return {
         thing: token === null ? { name: coin, symbol } : { name: token.name, symbol: token.symbol },
-        fee: { value: BigInt(found.fee.hex), decimals, symbol },
+        fee: { value: isSponsored ? 0n : BigInt(found.fee.hex), decimals, symbol },
         recipient: { address, userId: named, name: await nameOf(app.db, named) },
       }
     },

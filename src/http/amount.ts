@@ -43,6 +43,10 @@ export function amountHtml(words: Texts, amount: Amount, sign = ''): string {
   >`
 }
 
+/** Writes an amount with every digit and without groups, as `readTyped` reads it back. */
+export const typedText = ({ locale }: Texts, { value, decimals }: Omit<Amount, 'symbol'>): string =>
+  formatUnits(value, decimals).replace('.', numbersOf(locale).mark)
+
 /** Distance from an ASCII character to its full-width form. Source: Unicode, Halfwidth and Fullwidth Forms */
 const WIDER = 0xfee0
 

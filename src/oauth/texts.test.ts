@@ -24,7 +24,7 @@ import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './federation/providers.ts'
 import { receiptBody } from './account/receipt.ts'
-import { confirmBody, sendBody } from './account/send-body.ts'
+import { assetsBody, confirmBody, sendBody } from './account/send-body.ts'
 import { approvalRequests, known } from '../../test/approval-requests.ts'
 import type { ApprovalQuestion } from '../approvals/decide.ts'
 import { fromHex } from '../hex.ts'
@@ -105,7 +105,7 @@ const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).m
 const entries: ActivityEntry[] = [...transfers.map((one) => ({ at, sent: null, transfers: [one] })), ...coins.map((one) => ({ at, sent: null, transfers: [one] })), ...sent.map((one) => ({ at, sent: one, transfers: [] }))] // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
 const found: Rehearsed = { thing: { name: 'Ether', symbol: 'ETH' }, fee: balance, recipient: { address, userId: null, name: 'Nell' } } // prettier-ignore
-const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, isSelf: false } // prettier-ignore
+const confirm = { csrf: 'c', key: 'k', network: 'sepolia', asset: '5:NATIVE::', order: { amount: '1', toAddress: address }, amount: { value: 1n, decimals: 0 }, found, imageSrc: 'https://x/y.png', isSelf: false } // prettier-ignore
 const choice = [{ value: 5, title: 'sepolia' }]
 
 const signature: ShownSignature = { record: 2, signedAt: new Date(0), chainId: 5, kind: 'send', calls: [], delegate: null, message: null, nonce: 1, hash: '0xababab', explorerUrl: 'https://x/y', proof: '' } // prettier-ignore
@@ -126,8 +126,24 @@ const request = {
 const ownWords = (body: string): string => body.replaceAll(/<pre[^]*?<\/pre>|0x[\da-fA-F]{40}/g, ' ')
 
 const pages: Record<string, () => string> = {
-  send: () => sendBody(texts, { csrf: 'c', choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], providers: [{ value: 'DEV', title: 'DEV' }, { value: 'X', title: 'DEV' }], typed, error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
-  'nothing to send': () => sendBody(texts, { csrf: 'c', choices: [], providers: [], typed, error: null }),
+  send: () =>
+    [
+      { value: '5:NATIVE::', network: 'sepolia', balance },
+      { value: '5:ERC1155::7', network: 'sepolia', collectible },
+    ]
+      .map((one, index) =>
+        sendBody(texts, {
+          csrf: 'c',
+          choice: one,
+          hasOthers: true,
+          providers: [{ value: 'DEV', title: 'DEV' }, ...(index === 0 ? [] : [{ value: 'X', title: 'DEV' }])],
+          typed,
+          error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null },
+        }),
+      ) // prettier-ignore
+      .join(''),
+  assets: () => assetsBody(texts, { choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], error: null }), // prettier-ignore
+  'nothing to send': () => assetsBody(texts, { choices: [], error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
   'confirmation of sending to a stranger': () => confirmBody(texts, { ...confirm, found: { ...found, recipient: { address: null, userId: 'DEV-nell', name: null } } }), // prettier-ignore
@@ -248,7 +264,7 @@ for (const [name, make] of Object.entries(pages))
   test(`every word of the page “${name}” is in the table of texts`, () => {
     const body = make()
     assert.match(body, /⟦/)
-    const data = ['Chatelaine', 'https://x/oauth', 'alice', 'Ether', 'ETH', 'Shop', 'sepolia', 'Nell', 'DEV', address, '0xababab', 'ababab', 'chatelaine verify-log --proof FILE --key KEY', 'sign_in_expired', 'rate_limited', 'invalid_request', 'Jan', 'UTC', 'Firefox', 'Linux', '#', '×'] // prettier-ignore
+    const data = ['Chatelaine', 'https://x/oauth', 'alice', 'Ether', 'ETH', 'Shop', 'sepolia', 'Nell', 'DEV-nell', 'DEV', address, '0xababab', 'ababab', 'chatelaine verify-log --proof FILE --key KEY', 'sign_in_expired', 'rate_limited', 'invalid_request', 'Jan', 'UTC', 'Firefox', 'Linux', '#', '×'] // prettier-ignore
     assert.equal(restOf(body, data), '')
   })
 

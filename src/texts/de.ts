@@ -325,12 +325,11 @@ export const de: Texts = {
   },
   send: {
     title: 'Senden',
-    asset: 'Was',
     to: 'An wen',
     toHint: 'Ein Name, eine Benutzer-ID oder eine Adresse, die mit 0x beginnt.',
     provider: 'Wo der Name bekannt ist',
     amount: 'Wie viel',
-    amountHint: 'Zum Beispiel 1,5. Für ein einzelnes Sammlerstück leer lassen.',
+    amountHint: 'Zum Beispiel 1,5.',
     next: 'Weiter',
     nothing: 'Es gibt noch nichts zu senden.',
     confirmTitle: 'Möchten Sie das senden?',
@@ -355,7 +354,6 @@ export const de: Texts = {
     state: 'Status',
     time: 'Wann',
     explorer: 'Im Explorer ansehen',
-    another: 'Etwas anderes senden',
     ambiguous:
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },

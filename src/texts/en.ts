@@ -309,12 +309,11 @@ export const en = {
   },
   send: {
     title: 'Send',
-    asset: 'Asset',
     to: 'To',
     toHint: 'A name, a user id or an address that begins with 0x.',
     provider: 'Identity provider of the name',
     amount: 'Amount',
-    amountHint: 'For example 1.5. Leave it empty for a single collectible.',
+    amountHint: 'For example 1.5.',
     next: 'Continue',
     nothing: 'There is nothing to send yet.',
     confirmTitle: 'Send this?',
@@ -339,7 +338,6 @@ export const en = {
     state: 'Status',
     time: 'Time',
     explorer: 'View in the block explorer',
-    another: 'Send something else',
     ambiguous: 'The amount cannot be read or is ambiguous. Write it without thousands separators, for example 1.5.',
   },
   /** everything that was signed with the account, from the signer's log */

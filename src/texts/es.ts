@@ -312,12 +312,11 @@ export const es: Texts = {
   },
   send: {
     title: 'Enviar',
-    asset: 'Qué',
     to: 'A quién',
     toHint: 'Un nombre, un ID de usuario o una dirección que empiece por 0x.',
     provider: 'Dónde se conoce el nombre',
     amount: 'Cuánto',
-    amountHint: 'Por ejemplo 1,5. Déjalo vacío para un coleccionable único.',
+    amountHint: 'Por ejemplo 1,5.',
     next: 'Continuar',
     nothing: 'Todavía no hay nada que enviar.',
     confirmTitle: '¿Enviar esto?',
@@ -342,7 +341,6 @@ export const es: Texts = {
     state: 'Estado',
     time: 'Cuándo',
     explorer: 'Ver en el explorador',
-    another: 'Enviar otra cosa',
     ambiguous:
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
   },

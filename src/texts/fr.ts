@@ -316,12 +316,11 @@ export const fr: Texts = {
   },
   send: {
     title: 'Envoyer',
-    asset: 'Quoi',
     to: 'À qui',
     toHint: 'Un nom, un identifiant d’utilisateur ou une adresse qui commence par 0x.',
     provider: 'Où ce nom est connu',
     amount: 'Combien',
-    amountHint: 'Par exemple 1,5. Laissez vide pour un objet de collection unique.',
+    amountHint: 'Par exemple 1,5.',
     next: 'Continuer',
     nothing: 'Il n’y a encore rien à envoyer.',
     confirmTitle: 'Envoyer ceci\u202f?',
@@ -346,7 +345,6 @@ export const fr: Texts = {
     state: 'État',
     time: 'Quand',
     explorer: 'Voir dans l’explorateur',
-    another: 'Envoyer autre chose',
     ambiguous:
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },

@@ -22,6 +22,9 @@ type WalletTexts = {
   /** below a pending transaction */
   updates: string
   filter: string
+  /** button that fills in the maximum */
+  max: string
+  otherAsset: string
 }
 
 export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
@@ -50,6 +53,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     from: 'From',
     updates: 'This page updates itself until the network has confirmed it.',
     filter: 'Filter',
+    max: 'Max',
+    otherAsset: 'Send something else',
   },
   de: {
     tabs: {
@@ -76,6 +81,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     from: 'Von',
     updates: 'Diese Seite aktualisiert sich selbst, bis das Netzwerk die Transaktion ausgeführt hat.',
     filter: 'Auswahl',
+    max: 'Maximum',
+    otherAsset: 'Etwas anderes senden',
   },
   fr: {
     tabs: {
@@ -102,6 +109,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     from: 'De',
     updates: 'Cette page se met à jour d’elle-même jusqu’à la confirmation du réseau.',
     filter: 'Filtrer',
+    max: 'Tout',
+    otherAsset: 'Envoyer autre chose',
   },
   es: {
     tabs: {
@@ -127,6 +136,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     from: 'De',
     updates: 'Esta página se actualiza sola hasta que la red la confirme.',
     filter: 'Filtrar',
+    max: 'Máx.',
+    otherAsset: 'Enviar otra cosa',
   },
   ja: {
     tabs: {
@@ -153,5 +164,7 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     from: '送り主',
     updates: 'ネットワークで完了するまで、このページは自動的に更新されます。',
     filter: '絞り込み',
+    max: '最大',
+    otherAsset: '別のものを送る',
   },
 }

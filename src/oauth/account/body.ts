@@ -20,6 +20,10 @@ export const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : ends(text)
 }
 
+/** Renders the sign of an asset without a picture: the first letters of its symbol. */
+export const assetSign = (text: string, kind = ''): string =>
+  html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
+
 /** Sorts suspected spam behind everything else. */
 export const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>
   all.toSorted((a, b) => Number(a.isSpam) - Number(b.isSpam))

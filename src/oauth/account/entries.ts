@@ -84,7 +84,7 @@ function partyText(words: Texts, { direction, other, coinKind }: ShownTransfer):
   return { IN: texts.received(other), OUT: texts.sent(other), SELF: texts.toMyself }[direction]
 }
 
-/** Says what a write did that moved nothing of the account. */
+/** Names the function that a write called, for writes without transfers. */
 export const calledText = (words: Texts, { called, to }: SentTransaction): string =>
   called === null ? words.activity.transferred(ends(to)) : words.activity.called(called, ends(to))
 

@@ -1,7 +1,7 @@
 import { html } from 'ghtml'
 import { amountHtml } from '../../http/amount.ts'
 import type { Texts } from '../../texts/en.ts'
-import { collectibleName, coverageHtml, isListed, spamBadge, spamLast } from './body.ts'
+import { assetSign, collectibleName, coverageHtml, isListed, spamBadge, spamLast } from './body.ts'
 import { entriesHtml } from './entries.ts'
 import { picture } from '../pages.ts'
 import type { CoinCoverage, ActivityEntry, ShownBalance, ShownCollectible } from './slices.ts'
@@ -121,19 +121,16 @@ function sorted(
   }
 }
 
-/** Renders the sign of an asset without a picture: the first letters of its symbol. */
-const sign = (text: string, kind = ''): string =>
-  html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
-
 const tokenItem = (words: Texts, balance: ShownBalance): string =>
   html`<li>
-    !${sign(balance.symbol)}<span
+    !${assetSign(balance.symbol)}<span
       >${balance.name === '' ? balance.symbol : balance.name}!${spamBadge(words, balance)}</span
     ><span>!${amountHtml(words, balance)}</span>
   </li>`
 
 const pieceItem = (words: Texts, { name, id, count, isSpam }: Piece): string =>
   html`<li>
-    !${sign(name, 'item')}<span !${id === null ? '' : html`title="${id}"`}>${name}!${spamBadge(words, { isSpam })}</span
+    !${assetSign(name, 'item')}<span !${id === null ? '' : html`title="${id}"`}
+      >${name}!${spamBadge(words, { isSpam })}</span
     ><span>!${count > 1n ? html`<span class="badge">× ${String(count)}</span>` : ''}</span>
   </li>`

@@ -80,7 +80,7 @@ const titleOf = (words: Texts, { sent, transfers: [first] }: ActivityEntry): str
       ? words.wallet.receivedTitle
       : words.send.sentTitle
 
-type Receipt = {
+type ReceiptParts = {
   entry: ActivityEntry
   network: string
   /** picture of the recipient */
@@ -88,7 +88,7 @@ type Receipt = {
 }
 
 /** Renders one transaction: its amounts first, then between whom, and the rest as names and values. */
-export function receiptBody(words: Texts, { entry, network, imageSrc }: Receipt): string {
+export function receiptBody(words: Texts, { entry, network, imageSrc }: ReceiptParts): string {
   const { sent, transfers, at } = entry
   const { send: texts, activity } = words
   const [first] = transfers

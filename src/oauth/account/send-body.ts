@@ -2,7 +2,8 @@ import { html } from 'ghtml'
 import { amountHtml, amountText } from '../../http/amount.ts'
 import { rich } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
-import { form, collectibleName } from './body.ts'
+import { assetSign, form, collectibleName } from './body.ts'
+import { picture } from '../pages.ts'
 import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
@@ -14,38 +15,71 @@ export type Typed = { asset: string; to: string; provider: string; amount: strin
 
 type SendForm = {
   csrf: string
-  choices: AssetChoice[]
+  choice: AssetChoice
+  /** whether another asset can be chosen */
+  hasOthers: boolean
   providers: { value: string; title: string }[]
   typed: Typed
-  error: { title: string; help: string; detail: string | null } | null
+  error: ShownError | null
+}
+type ShownError = { title: string; help: string; detail: string | null }
+
+const errorHtml = (error: ShownError | null): string =>
+  error === null
+    ? ''
+    : html`<div class="danger stack tight" role="alert">
+        <b>${error.title}</b><span>${error.detail ?? error.help}</span>
+      </div>`
+
+/** Renders the choice of an asset: each leads to its own form. */
+export function assetsBody(
+  words: Texts,
+  { choices, error }: { choices: AssetChoice[]; error: ShownError | null },
+): string {
+  const texts = words.send
+  const networks = [...new Set(choices.map(({ network }) => network))]
+  return html`
+    <h1>${texts.title}</h1>
+    !${errorHtml(error)}
+    !${
+      choices.length === 0
+        ? html`<div class="card stack">
+            <p>${texts.nothing}</p>
+            <a class="button" href="/account/receive">${words.wallet.receiveTitle}</a>
+          </div>`
+        : ''
+    }
+    !${networks
+      .map(
+        (network) =>
+          html`<section class="card stack" aria-label="${network}">
+            <h2>${network}</h2>
+            <ul class="assets">
+              !${choices
+                .filter((choice) => choice.network === network)
+                .map(
+                  (choice) =>
+                    html`<li>
+                      !${signOf(choice)}<a
+                        href="/account/send?${new URLSearchParams({ asset: choice.value }).toString()}"
+                        >${nameOf(choice)}</a
+                      ><span>!${heldHtml(words, choice)}</span>
+                    </li>`,
+                )
+                .join('')}
+            </ul>
+          </section>`,
+      )
+      .join('')}
+  `
 }
 
-/** Renders the form for asset, recipient and amount. */
-export function sendBody(words: Texts, { csrf, choices, providers, typed, error }: SendForm): string {
+/** Renders the form for one asset: recipient and, unless it is a single collectible, amount. */
+export function sendBody(words: Texts, { csrf, choice, hasOthers, providers, typed, error }: SendForm): string {
   const texts = words.send
-  if (choices.length === 0)
-    return html`<div class="card stack">
-      <h1>${texts.title}</h1>
-      <p>${texts.nothing}</p>
-      <a class="button" href="/account/receive">${words.wallet.receiveTitle}</a>
-    </div>`
-  const networks = [...new Set(choices.map(({ network }) => network))]
-  const options = networks.map(
-    (network) =>
-      html`<optgroup label="${network}">
-        !${choices
-          .filter((choice) => choice.network === network)
-          .map((choice) => option(choice.value, titleOf(words, choice), typed.asset))
-          .join('')}
-      </optgroup>`,
-  )
+  // The Enter key presses the first button of a form: it must not be the one for the maximum.
   const fields = html`
-    <div class="field">
-      <label for="asset">${texts.asset}</label>
-      <select id="asset" name="asset">
-        !${options.join('')}
-      </select>
-    </div>
+    <button class="default" tabindex="-1" aria-hidden="true">${texts.next}</button>
     <div class="field">
       <label for="to">${texts.to}</label>
       <input
@@ -71,8 +105,29 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
             </select>
           </div>`
     }
-    <div class="field">
-      <label for="amount">${texts.amount}</label>
+    !${isSingle(choice) ? '' : amountField(words, typed)}
+    <button class="button">${texts.next}</button>
+  `
+  return html`
+    <h1>${texts.title}</h1>
+    <div class="card stack">
+      !${errorHtml(error)}
+      <ul class="assets">
+        <li>
+          !${signOf(choice)}<span><b>${nameOf(choice)}</b> <span class="badge">${choice.network}</span></span
+          ><span>!${heldHtml(words, choice)}</span>
+        </li>
+      </ul>
+      !${hasOthers ? html`<p><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
+      !${form('/account/send', csrf, { asset: choice.value }, fields)}
+    </div>
+  `
+}
+
+const amountField = ({ send: texts, wallet }: Texts, typed: Typed): string =>
+  html`<div class="field">
+    <label for="amount">${texts.amount}</label>
+    <div class="row nowrap">
       <input
         id="amount"
         name="amount"
@@ -81,27 +136,26 @@ export function sendBody(words: Texts, { csrf, choices, providers, typed, error 
         inputmode="decimal"
         autocomplete="off"
         aria-describedby="amount-hint"
-      />
-      <small class="hint" id="amount-hint">${texts.amountHint}</small>
+      /><button class="button quiet small" name="max" value="1" formnovalidate>${wallet.max}</button>
     </div>
-    <button class="button">${texts.next}</button>
-  `
-  return html`<div class="card stack">
-    <h1>${texts.title}</h1>
-    !${error === null ? '' : html`<div class="danger stack tight" role="alert"><b>${error.title}</b><span>${error.detail ?? error.help}</span></div>`}
-    !${form('/account/send', csrf, {}, fields)}
+    <small class="hint" id="amount-hint">${texts.amountHint}</small>
   </div>`
+
+const isSingle = (choice: AssetChoice): boolean => 'collectible' in choice && choice.collectible.tokenType === 'ERC721'
+
+const nameOf = (choice: AssetChoice): string =>
+  'collectible' in choice ? collectibleName(choice.collectible) : choice.balance.name || choice.balance.symbol
+
+const signOf = (choice: AssetChoice): string =>
+  'collectible' in choice ? assetSign(nameOf(choice), 'item') : assetSign(choice.balance.symbol)
+
+function heldHtml(words: Texts, choice: AssetChoice): string {
+  if ('balance' in choice) return amountHtml(words, choice.balance)
+  return choice.collectible.count > 1n ? html`<span class="badge">× ${String(choice.collectible.count)}</span>` : ''
 }
 
 const option = (value: string, title: string, chosen: string): string =>
   html`<option value="${value}" !${value === chosen ? 'selected' : ''}>${title}</option>`
-
-function titleOf(words: Texts, choice: AssetChoice): string {
-  if ('collectible' in choice)
-    return `${collectibleName(choice.collectible)}${choice.collectible.count > 1n ? ` × ${choice.collectible.count}` : ''}`
-  const { name, symbol } = choice.balance
-  return `${name || symbol} · ${amountText(words, choice.balance).short} ${symbol}`
-}
 
 type Confirm = {
   csrf: string
@@ -114,12 +168,14 @@ type Confirm = {
   /** as it was typed; null for a single collectible */
   amount: { value: bigint; decimals: number } | null
   found: Rehearsed
+  /** picture of the recipient */
+  imageSrc: string | null
   isSelf: boolean
 }
 
 /** Renders the transfer in words, to be confirmed. */
 export function confirmBody(words: Texts, parts: Confirm): string {
-  const { csrf, key, network, asset, order, amount, found, isSelf } = parts
+  const { csrf, key, network, asset, order, amount, found, imageSrc, isSelf } = parts
   const texts = words.send
   const { thing, fee, recipient } = found
   const [, tokenType, , tokenId] = asset.split(':')
@@ -135,25 +191,27 @@ export function confirmBody(words: Texts, parts: Confirm): string {
     <button class="button">${texts.confirm}</button>
     <a class="button quiet" href="/account/send?${new URLSearchParams({ asset }).toString()}">${texts.change}</a>
   `
-  return html`<div class="card stack">
-    <h1>${texts.confirmTitle}</h1>
-    <p class="large">!${rich(texts.sentence(counted.trim(), who, network))}</p>
-    !${address === null ? html`<p class="notice">${texts.stranger(userId ?? '')}</p>` : ''}
-    <dl class="facts">
-      !${
-        address === null
-          ? ''
-          : html`<dt>${texts.address}</dt>
-              <dd class="mono">${address}</dd>`
-      }
-      <dt>${texts.fee}</dt>
-      <dd>!${amountHtml(words, fee)}</dd>
-    </dl>
-    <div class="spends">
-      <p><strong>${texts.final}</strong></p>
-    </div>
-    !${form('/account/send/confirm', csrf, { key, asset, ...order }, rest)}
-  </div>`
+  return html`<h1>${texts.confirmTitle}</h1>
+    <div class="card stack">
+      <div class="row who">
+        !${picture(imageSrc, 'avatar')}
+        <p><b>${who}</b></p>
+      </div>
+      <p class="large">!${rich(texts.sentence(counted.trim(), who, network))}</p>
+      !${address === null ? html`<p class="notice">${texts.stranger(userId ?? '')}</p>` : ''}
+      <dl class="facts">
+        !${
+          address === null
+            ? ''
+            : html`<dt>${texts.address}</dt>
+                <dd class="mono">${address}</dd>`
+        }
+        <dt>${texts.fee}</dt>
+        <dd>${`${amountText(words, fee).full} ${fee.symbol}`}</dd>
+      </dl>
+      <p class="notice">${texts.final}</p>
+      !${form('/account/send/confirm', csrf, { key, asset, ...order }, rest)}
+    </div>`
 }
 
 /**

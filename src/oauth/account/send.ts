@@ -1,20 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { readDecimal } from '../../abi/units.ts'
+import { formatUnits, readDecimal } from '../../abi/units.ts'
 import type { App } from '../../app.ts'
 import { AppError, describeError } from '../../errors.ts'
-import { readTyped } from '../../http/amount.ts'
+import { fromHex } from '../../hex.ts'
+import { readTyped, typedText } from '../../http/amount.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import { parseUserId, type Hex } from '../../ids.ts'
 import type { Texts } from '../../texts/en.ts'
 import { explainError, PageError } from '../../texts/page-error.ts'
 import { assertChangeable } from '../../users/freeze.ts'
+import { peopleOf } from '../../users/names.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
 import { inTabs } from './tabs.ts'
 import { ownSignIn } from '../first-party.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
-import { confirmBody, sendBody, unapprovedBody, type AssetChoice, type Typed } from './send-body.ts'
+import { assetsBody, confirmBody, sendBody, unapprovedBody, type AssetChoice, type Typed } from './send-body.ts'
 import { provenVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 
@@ -43,7 +45,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
   })
 
   /**
-   * POST /account/send: `asset`, `to`, `provider`, `amount`. Shows the transfer in words, after every check that is
+   * POST /account/send: `asset`, `to`, `provider`, `amount`; with `max`, fills the amount in. Otherwise shows the transfer in words, after every check that is
    * possible before signing.
    */
   door.actFresh(
@@ -53,8 +55,12 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
       const { asset = '', to = '', provider = '', amount = '' } = form
       try {
         await assertChangeable(app.db, visitor.user.accountId)
-        const { chainId, order } = readForm(app, words, form)
+        const { chainId, order } = form.max === undefined ? readForm(app, words, form) : readAssetOf(app, form)
         const sender = senderOf(await provenVisitor(app, visitor))
+        if (form.max !== undefined) {
+          const typedMax = typedText(words, await maximumOf(sender, chainId, order))
+          return await showForm(request, reply, await provenVisitor(app, visitor), { asset, to, provider, amount: typedMax }, null) // prettier-ignore
+        }
         const found = await sending.rehearse(sender, chainId, order)
         const body = `${await door.noticeFor(visitor, words)}${confirmBody(words, {
           csrf: door.csrfOf(visitor),
@@ -64,6 +70,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           order: settledOrder(order, found),
           amount: shownAmount(order),
           found,
+          imageSrc: await pictureOf(app, found.recipient.address),
           isSelf: found.recipient.address?.toLowerCase() === sender.address,
         })}`
         return sendPage(reply, 200, { words, title: words.send.confirmTitle, ...inTabs(words, 'send'), body })
@@ -142,12 +149,51 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
     const choices = (
       await Promise.all([...app.networks.keys()].map((chainId) => choicesOn(words, visitor, chainId)))
     ).flat()
-    const named = providers.map(({ name, label }) => ({ value: name, title: label }))
+    const choice = choices.length === 1 ? choices[0]! : choices.find(({ value }) => value === typed.asset)
     const error = refused === null ? null : explainError(words, refused)
-    const notice = await door.noticeFor(visitor, words)
-    const body = `${notice}${sendBody(words, { csrf: door.csrfOf(visitor), choices, providers: named, typed, error })}`
+    const page =
+      choice === undefined
+        ? assetsBody(words, { choices, error })
+        : sendBody(words, {
+            csrf: door.csrfOf(visitor),
+            choice,
+            hasOthers: choices.length > 1,
+            providers: providers.map(({ name, label }) => ({ value: name, title: label })),
+            typed,
+            error,
+          })
+    const body = `${await door.noticeFor(visitor, words)}${page}`
     const status = refused === null ? 200 : describeError(refused.code).status
     return sendPage(reply, status, { words, title: words.send.title, ...inTabs(words, 'send'), body })
+  }
+
+  /**
+   * Returns the maximum that can be sent of an asset: the balance, of native currency without the maximum fee and an
+   * eighth of it, by which the next block can raise the price (EIP-1559).
+   * @throws insufficient_funds, and the errors of a transfer
+   */
+  async function maximumOf(
+    sender: Sender,
+    chainId: number,
+    order: TransferForm,
+  ): Promise<{ value: bigint; decimals: number }> {
+    const { tokenType, tokenAddress, tokenId } = order
+    if (tokenType === 'ERC721' || tokenType === 'ERC1155') {
+      const all = await slices.readCollectibles(sender, chainId)
+      const held = all.find((one) => one.token.toLowerCase() === tokenAddress && String(one.tokenId) === tokenId)
+      return { value: held?.count ?? 0n, decimals: 0 }
+    }
+    const all = await slices.readBalances(sender, chainId)
+    const held = all.find(({ token }) => (token?.toLowerCase() ?? undefined) === tokenAddress)
+    if (held === undefined) return { value: 0n, decimals: 0 }
+    const { value, decimals } = held
+    if (tokenType === 'ERC20') return { value, decimals }
+    const least = { amount: formatUnits(1n, decimals), toAddress: order.toAddress ?? sender.address }
+    const { fee } = await sending!.rehearse(sender, chainId, { tokenType, ...least })
+    const rest = value - fee.value - (fee.value + 7n) / 8n
+    if (rest <= 0n)
+      throw new AppError('insufficient_funds', 'The balance does not exceed the maximum fee. Nothing was sent.')
+    return { value: rest, decimals }
   }
 
   /** Returns the assets that a user can send on a network; none if the network does not respond. */
@@ -187,8 +233,7 @@ function nowhereToSend(server: FastifyInstance, app: App, door: AccountDoor): vo
     const visitor = await door.arrive(request, reply)
     if (visitor === null) return leaveFor(reply, ownSignIn(app.authOrigin, { comesBackTo: 'first' }))
     const words = textsOf(request)
-    const nothing = { csrf: '', choices: [], providers: [], typed: { asset: '', to: '', provider: '', amount: '' } }
-    const body = `${await door.noticeFor(visitor, words)}${sendBody(words, { ...nothing, error: null })}`
+    const body = `${await door.noticeFor(visitor, words)}${assetsBody(words, { choices: [], error: null })}`
     return sendPage(reply, 200, { words, title: words.send.title, ...inTabs(words, 'send'), body })
   })
 }
@@ -217,6 +262,19 @@ function readForm(app: App, words: Texts, form: FormFields): { chainId: number; 
     chainId,
     order: { ...asset, ...readAmount(words, asset.tokenType, form.amount ?? ''), ...readRecipient(form) },
   }
+}
+
+/** Reads the asset of the form and, if it is an address, the recipient: all that the maximum depends on. */
+function readAssetOf(app: App, form: FormFields): { chainId: number; order: TransferForm } {
+  const { chainId, ...asset } = readAsset(app, form.asset ?? '')
+  const to = form.to?.trim() ?? ''
+  return { chainId, order: { ...asset, ...(/^0x[\da-f]{40}$/i.test(to) ? { toAddress: to } : {}) } }
+}
+
+/** Returns the picture of the recipient; null for anyone who is not a user. */
+async function pictureOf(app: App, address: string | null): Promise<string | null> {
+  if (address === null) return null
+  return (await peopleOf(app, [fromHex(address as Hex)])).get(address.toLowerCase() as Hex)?.imageSrc ?? null
 }
 
 const ASSET = /^(\d{1,15}):(NATIVE|ERC20|ERC721|ERC1155):(0x[\da-f]{40})?:(\d{1,78})?$/

@@ -223,7 +223,7 @@ export type TransferForm = {
 export type Rehearsed = {
   /** the asset, by its own name */
   thing: { name: string; symbol: string }
-  /** maximum fee */
+  /** maximum fee of the account; 0 if a sponsor pays */
   fee: Amount
   /** `address`: null if the recipient has no account yet */
   recipient: { address: Hex | null; userId: UserId | null; name: string | null }
