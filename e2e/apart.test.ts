@@ -240,7 +240,7 @@ test(
     for (const shown of ['Nell', 'Shop', '0.25']) assert.ok(account.text.includes(shown), shown)
     assert.ok((await browser.go(`${PAGES}/account/receive`)).text.includes(me.address))
     // What is sent is native currency, whatever else there is.
-    const asset = `${chain.chainId}:NATIVE::`
+    const asset = '31337:NATIVE::'
     const confirm = await browser.submit(`${PAGES}/account/send?asset=${encodeURIComponent(asset)}`, '/account/send', { asset, to: `0x${'c1'.repeat(20)}`, provider: '', amount: '0.125' }) // prettier-ignore
     const sent = await browser.submit(confirm, '/account/send/confirm', {})
     assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/receipt\?/)

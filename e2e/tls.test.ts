@@ -178,7 +178,7 @@ test(
     assert.match(exchange.headers['strict-transport-security'] ?? '', /max-age/)
 
     // The session is there for the account page and for the next sign-in.
-    await page.goto(`${ORIGIN}/account`)
+    await page.goto(`${ORIGIN}/account/receive`)
     assert.equal(await page.getByRole('textbox', { name: 'Your address' }).inputValue(), me.address)
     assert.doesNotMatch(server.err(), /"level":"error"/)
 

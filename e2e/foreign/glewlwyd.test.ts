@@ -128,6 +128,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
 
   async function addressOn(page: Page): Promise<string> {
     await page.waitForURL(`${here.facts.origin}/account`)
+    await page.goto(`${here.facts.origin}/account/receive`)
     return page.getByRole('textbox', { name: 'Your address' }).inputValue()
   }
 

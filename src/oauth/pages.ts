@@ -112,7 +112,7 @@ export function consentBody(words: Texts, asked: Consent): string {
       </ul>
       !${
         isWarned
-          ? html`<div class="spends">
+          ? html`<div class="spends !${isTest ? 'calm' : ''}">
               <p><strong>${consent.spends(application)}</strong>!${news(SPENDS)}</p>
               <p>${isTest ? consent.spendsTest : consent.spendsHint(application)}</p>
             </div>`

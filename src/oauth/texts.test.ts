@@ -237,8 +237,9 @@ const pages: Record<string, () => string> = {
   tabs: () => inTabs(texts, 'send').tabs!,
   receive: () => receiveBody(texts, { username: 'Nell', provider: 'DEV', imageSrc: null, address, networks: ['sepolia'] }), // prettier-ignore
   applications: () =>
-    [0, 2].map((waiting) => applicationsBody(texts, { csrf: 'c', waiting, applications: [{ clientId: 'shop', name: 'Shop', chainId: 1, network: 'sepolia', permissions: ['wallet:read'], keys: [], signIns: 2 }] })).join(''), // prettier-ignore
-  'no applications': () => applicationsBody(texts, { csrf: 'c', waiting: 0, applications: [] }),
+    [0, 2].map((waiting) => applicationsBody(texts, { csrf: 'c', waiting, undo: 'u', operator: 'Shop', applications: [{ clientId: 'shop', name: 'Shop', isFirstParty: true, chainId: 1, network: 'sepolia', permissions: ['wallet:read'], keys: [], signIns: 2 }] })).join(''), // prettier-ignore
+  'no applications': () =>
+    applicationsBody(texts, { csrf: 'c', waiting: 0, applications: [], undo: null, operator: 'Shop' }),
   security: () =>
     securityBody({
       words: texts,

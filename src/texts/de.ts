@@ -412,6 +412,8 @@ export const de: Texts = {
     unlinked:
       'Entfernt. Eine Anmeldung auf diesem Weg führt ab jetzt zu einem anderen Konto, und alle Browser und Anwendungen, die auf diesem Weg angemeldet waren, werden innerhalb einer Minute abgemeldet.',
     kept: 'Das ließ sich nicht entfernen: Es ist der erste Weg, oder er war schon entfernt.',
+    undone: 'Zugriff wieder erlaubt. Die Anwendung muss sich neu anmelden, um ihn zu nutzen.',
+    undo_over: 'Dieser Widerruf lässt sich nicht mehr zurücknehmen. Die Anwendung kann Sie erneut fragen.',
     signed_out: 'Dieser Browser ist abgemeldet.',
   },
 }

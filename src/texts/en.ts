@@ -401,6 +401,8 @@ export const en = {
     unlinked:
       'Removed. This sign-in now opens another account. Browsers and applications that used it are signed out within a minute.',
     kept: 'This sign-in could not be removed: it is the first one, or was already removed.',
+    undone: 'Access given again. The application must sign in again to use it.',
+    undo_over: 'This revocation can no longer be undone. The application can ask you again.',
     signed_out: 'That browser is signed out.',
   } as Record<string, string>,
 }

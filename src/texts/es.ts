@@ -400,6 +400,8 @@ export const es: Texts = {
     unlinked:
       'Quitada. Iniciar sesión de esa forma lleva desde ahora a otra cuenta, y las sesiones de navegadores y aplicaciones iniciadas así se cierran en menos de un minuto.',
     kept: 'No se pudo quitar: es la primera, o ya no estaba.',
+    undone: 'Acceso permitido de nuevo. La aplicación debe volver a iniciar sesión para usarlo.',
+    undo_over: 'Esta revocación ya no se puede deshacer. La aplicación puede volver a pedirte el acceso.',
     signed_out: 'Se ha cerrado la sesión de ese navegador.',
   },
 }

@@ -404,6 +404,8 @@ export const fr: Texts = {
     unlinked:
       'Retiré. Se connecter de cette manière mène désormais à un autre compte, et tous les navigateurs et applications connectés par ce moyen sont déconnectés en moins d’une minute.',
     kept: 'Impossible de le retirer\u202f: c’est le premier, ou il avait déjà été retiré.',
+    undone: 'Accès rétabli. L’application doit se reconnecter pour l’utiliser.',
+    undo_over: 'Cette révocation ne peut plus être annulée. L’application peut vous redemander l’accès.',
     signed_out: 'Déconnexion effectuée.',
   },
 }

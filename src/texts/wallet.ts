@@ -25,6 +25,10 @@ type WalletTexts = {
   /** button that fills in the maximum */
   max: string
   otherAsset: string
+  /** after a revocation: gives the same consent again */
+  undo: string
+  /** of a first-party application */
+  ownApplication: (operator: string) => string
 }
 
 export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
@@ -55,6 +59,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     filter: 'Filter',
     max: 'Max',
     otherAsset: 'Send something else',
+    undo: 'Undo: allow the same again',
+    ownApplication: (operator) => `by ${operator}`,
   },
   de: {
     tabs: {
@@ -83,6 +89,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     filter: 'Auswahl',
     max: 'Maximum',
     otherAsset: 'Etwas anderes senden',
+    undo: 'Rückgängig: dasselbe wieder erlauben',
+    ownApplication: (operator) => `von ${operator}`,
   },
   fr: {
     tabs: {
@@ -111,6 +119,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     filter: 'Filtrer',
     max: 'Tout',
     otherAsset: 'Envoyer autre chose',
+    undo: 'Annuler\u202f: autoriser de nouveau',
+    ownApplication: (operator) => `par ${operator}`,
   },
   es: {
     tabs: {
@@ -138,6 +148,8 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     filter: 'Filtrar',
     max: 'Máx.',
     otherAsset: 'Enviar otra cosa',
+    undo: 'Deshacer: volver a permitir lo mismo',
+    ownApplication: (operator) => `de ${operator}`,
   },
   ja: {
     tabs: {
@@ -166,5 +178,7 @@ export const wallet: Record<'en' | 'de' | 'fr' | 'es' | 'ja', WalletTexts> = {
     filter: '絞り込み',
     max: '最大',
     otherAsset: '別のものを送る',
+    undo: '元に戻す：同じ内容を再び許可',
+    ownApplication: (operator) => `提供：${operator}`,
   },
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { checksumAddress } from '../../digits.ts'
-import { noteUser, saveApplication } from '../../applications/registry.ts'
+import { forgetApplication, noteUser, saveApplication } from '../../applications/registry.ts'
 import { accountIdOf } from '../../ids.ts'
 import { findUser } from '../../users/find.ts'
 import { qrSvg } from './qr.ts'
@@ -96,6 +96,54 @@ test('an application is listed with what it may do, and loses everything when th
   })
   assert.equal(again.body.error, 'invalid_grant')
   assert.match((await browser.go(authorizationUrl(world.origin).url)).url.pathname, /^\/consent\//)
+})
+
+test('a revocation is undone for the same permissions, at once, and brings no token back', async () => {
+  const { access } = await obtainTokens(world, { username: 'rae' })
+  const { browser, page } = await visit('rae', '/applications')
+  const before = [...page.text.matchAll(/<ul class="grants">[^]*?<\/ul>/g)].map(([list]) => list)
+  const revoked = await browser.submit(page, '/account/applications/revoke')
+  assert.equal((await askMe(world.origin, access)).status, 401)
+  const undone = await browser.submit(revoked, '/account/applications/undo')
+  assert.ok(textOf(undone.text).includes(en.done.undone!), textOf(undone.text))
+  assert.deepEqual(
+    [...undone.text.matchAll(/<ul class="grants">[^]*?<\/ul>/g)].map(([list]) => list),
+    before,
+  )
+  assert.equal((await askMe(world.origin, access)).status, 401)
+  assert.equal((await world.app.db.selectFrom('consents').select('client_id').where('account_id', '=', accountIdOf('DEV', 'rae')).execute()).length, 1) // prettier-ignore
+})
+
+test('a revocation is not undone by somebody else, later, with other permissions, or for an application that has changed', async () => {
+  await obtainTokens(world, { username: 'sol' })
+  const { browser, page } = await visit('sol', '/applications')
+  const revoked = await browser.submit(page, '/account/applications/revoke')
+  const undo = revoked.url.searchParams.get('undo')!
+  const [text = '', mac = ''] = undo.split('.')
+  const claims = JSON.parse(Buffer.from(text, 'base64url').toString()) as { permissions: string[] }
+  assert.ok(claims.permissions.includes('contracts:write'))
+  const forged = Buffer.from(JSON.stringify({ ...claims, permissions: ['users:read'] })).toString('base64url')
+  const tries = async (who: Browser, from: Page, value: string) =>
+    textOf((await who.submit(from, '/account/applications/undo', { undo: value })).text)
+  for (const value of ['', 'x', `${text}.`, `${text}.x`, `${forged}.${mac}`])
+    assert.ok((await tries(browser, revoked, value)).includes(en.done.undo_over!), value)
+  const other = await visit('sid', '/applications')
+  const csrf = /name="csrf" value="([^"]*)"/.exec((await other.browser.go('/account/security')).text)![1]!
+  const stolen = await other.browser.go('/account/applications/undo', { method: 'POST', body: new URLSearchParams({ csrf, undo }) }) // prettier-ignore
+  assert.ok(textOf(stolen.text).includes(en.done.undo_over!))
+  const consents = () => world.app.db.selectFrom('consents').select('client_id').where('account_id', 'in', [accountIdOf('DEV', 'sol'), accountIdOf('DEV', 'sid')]).execute() // prettier-ignore
+  assert.deepEqual(await consents(), [])
+  const { redirectUris } = world.demo
+  await saveApplication(world.app, { ...world.demo, redirectUris: [...redirectUris, 'https://new.example/callback'] })
+  forgetApplication(world.app, 'demo')
+  assert.ok((await tries(browser, revoked, undo)).includes(en.done.undo_over!))
+  await saveApplication(world.app, world.demo)
+  forgetApplication(world.app, 'demo')
+  await growOld()
+  assert.ok((await tries(browser, revoked, undo)).includes(en.done.undo_over!), 'spending needs a recent sign-in')
+  assert.deepEqual(await consents(), [])
+  const again = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke').catch(() => null) // prettier-ignore
+  assert.equal(again, null, 'nothing is left to revoke')
 })
 
 test('one script, from one address, may run on the page, and nowhere else', async () => {

@@ -56,7 +56,7 @@ export function accountPages(
   const { arrive, csrfOf, actFresh } = door
   overviewPage(server, app, { door, slices })
   receivePage(server, app, { door })
-  applicationsPage(server, app, { door })
+  applicationsPage(server, app, { door, secrets })
   securityPage(server, app, { door, providers, federation })
   sendPages(server, app, { door, providers, slices })
   activityPage(server, app, { door, slices })

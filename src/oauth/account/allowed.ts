@@ -1,7 +1,7 @@
 import type { App } from '../../app.ts'
-import { forgetUse } from '../../applications/registry.ts'
+import { findApplication, forgetUse } from '../../applications/registry.ts'
 import { textsIn } from '../../store/column-values.ts'
-import { keysIn } from '../consents.ts'
+import { keysIn, readConsent, waysOf } from '../consents.ts'
 import { OWN_CLIENT } from '../first-party.ts'
 import { revokeGrant } from '../revoke.ts'
 import { grantsOf } from '../sign-out.ts'
@@ -12,6 +12,8 @@ type ConsentOwner = { accountId: string; userId: string }
 export type AllowedApplication = {
   clientId: string
   name: string
+  /** it is the operator's own */
+  isFirstParty: boolean
   chainId: number
   permissions: string[]
   /** keys that the user allowed, which are not asked about again, by thumbprint */
@@ -19,6 +21,9 @@ export type AllowedApplication = {
   /** number of its live sign-ins */
   signIns: number
 }
+
+/** A consent that was revoked. `ways`: those of the application at that time */
+export type RevokedConsent = { permissions: string[]; ways: string[] }
 
 /** Lists the applications that may use an account, by name. */
 export async function listAllowed(
@@ -42,15 +47,16 @@ export async function listAllowed(
   if (ids.length === 0) return []
   const applications = await db
     .selectFrom('applications')
-    .select(['client_id', 'name', 'chain_id'])
+    .select(['client_id', 'name', 'chain_id', 'is_first_party'])
     .where('client_id', 'in', ids)
     .orderBy('name')
     .execute()
-  return applications.map(({ client_id: clientId, name, chain_id: chainId }) => {
+  return applications.map(({ client_id: clientId, name, chain_id: chainId, is_first_party: isFirstParty }) => {
     const { permissions = [], keys = {} } = consents.find((row) => row.client_id === clientId) ?? {}
     return {
       clientId,
       name,
+      isFirstParty: isFirstParty === true,
       chainId,
       permissions: textsIn(permissions),
       keys: keysIn(keys).map(([thumbprint, allowed]) => ({ thumbprint, ...allowed })),
@@ -62,8 +68,12 @@ export async function listAllowed(
 /**
  * Revokes the permissions that a user granted to an application. The application must ask again, its tokens end everywhere within 60 s,
  * and it can no longer read the user by itself (`users:read`).
+ * @returns the consent, which the user can give again; null: there was none that held
  */
-export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<void> {
+export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<RevokedConsent | null> {
+  const application = await findApplication(app, clientId)
+  const whose = { accountId: owner.accountId, clientId }
+  const permissions = application === null ? [] : [...(await readConsent(app, whose, application))]
   // Before the grants, so that an authorization in progress cannot use the consent.
   await app.db
     .deleteFrom('consents')
@@ -73,6 +83,7 @@ export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: str
   await forgetUse(app.db, { clientId, accountId: owner.accountId })
   for (const grant of await grantsOf(app.db, owner.userId))
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
+  return application === null || permissions.length === 0 ? null : { permissions, ways: waysOf(application) }
 }
 
 /** Revokes every consent of a user, and ends all sign-ins of applications. */
