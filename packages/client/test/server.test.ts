@@ -1,6 +1,6 @@
 // tier: all, because it starts the whole program for its sign-ins
 import assert from 'node:assert/strict'
-import { createServer, type Server } from 'node:http'
+import { createServer, get, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { after, before, suite, test } from 'node:test'
@@ -11,8 +11,11 @@ import { walk } from '../../../e2e/walk.ts'
 import { createApplication } from '../../../src/applications/manage.ts'
 import { reseal } from '../../../test/reseal.ts'
 import { world, type World } from '../../../test/world.ts'
-import { createClient, Refused, SignedOut } from '../src/index.ts'
+import { createServerSession } from '../src/browser/index.ts'
+import { createClient, Refused, type Session, type SessionState, SignedOut } from '../src/index.ts'
 import { type Auth, type AuthOptions, createAuth, nodeHandler, type NodeRequest, type SessionStore, verifyToken, walletReads } from '../src/server/index.ts' // prettier-ignore
+import { fakePage } from './fake-service.ts'
+import { instantClock } from './instant-clock.ts'
 import { visitorOf } from './visitor.ts'
 
 const SHOP = 'https://shop.example'
@@ -625,22 +628,50 @@ suite('a sign-out', () => {
 })
 
 suite('calls of pages', () => {
-  /** A client as it is in a page. */
-  const pageOf = (visitor: Visitor, headers: Record<string, string> = OWN) =>
-    createClient({
-      origin: `${SHOP}/auth/wallet`,
-      clock: { now: () => 0, sleep: async () => {} },
-      session: {
-        fetch: async (input, init) => {
-          const { status, text, headers: answered } = await visitor.visit(String(input), { ...init, headers: { ...(init!.headers as Record<string, string>), ...headers } }) // prettier-ignore
-          return new Response(text, { status, headers: answered })
-        },
+  /** A page's session and client. `headers` replace what its script sends. */
+  function pageOf(visitor: Visitor, replaced: Record<string, string | null> = {}) {
+    const page = { ...fakePage(), href: () => `${SHOP}/cart?item=1` }
+    let went = ''
+    page.goTo = (url) => void (went = url)
+    const session = createServerSession({
+      page,
+      fetch: async (input, init) => {
+        const sent = new Headers(init!.headers)
+        for (const [name, value] of Object.entries(replaced)) value === null ? sent.delete(name) : sent.set(name, value)
+        const { status, text, headers } = await visitor.visit((input as URL).href, { ...init, headers: Object.fromEntries(sent) }) // prettier-ignore
+        return new Response(status === 204 ? null : text, { status, headers })
       },
     })
+    const wallet = createClient({ origin: '/auth/wallet', session, clock: instantClock() })
+    return { session, wallet, went: () => went }
+  }
+
+  test('have a session that follows the server: state, sign-in, sign-out', async () => {
+    const { auth } = shop()
+    const visitor = visitorOf(auth)
+    const before = pageOf(visitor)
+    const state = (of: Session) => new Promise<SessionState>((resolve) => of.subscribe(resolve))
+    assert.equal(before.session.state.status, 'unknown')
+    assert.deepEqual(await state(before.session), { status: 'signed-out' })
+    void before.session.signIn()
+    const { location } = await visitor.visit(before.went())
+    const { url } = await walk(location!, { origin: here.facts.origin, username: 'rosa' })
+    assert.equal((await visitor.visit(url.pathname + url.search)).location, `${SHOP}/cart?item=1`)
+    const { session, wallet } = pageOf(visitor)
+    assert.equal((await state(session)).status, 'signed-in')
+    await assert.rejects(session.fetch('https://evil.example/v1/me'), { name: 'InvalidInput' })
+    await session.signOut()
+    assert.deepEqual([session.state.status, visitor.jar.size], ['signed-out', 0])
+    await assert.rejects(wallet.me(), SignedOut)
+    // On a server, nothing is asked.
+    const nowhere = createServerSession({ fetch: async () => assert.fail() })
+    await assert.rejects(nowhere.fetch('/auth/wallet/v1/me'), SignedOut)
+    assert.equal(nowhere.state.status, 'unknown')
+  })
 
   test('read the user’s account, and write only what the application lists', async () => {
     const visitor = await signedIn(shop().auth, 'rosa')
-    const wallet = pageOf(visitor)
+    const { wallet } = pageOf(visitor)
     assert.equal((await wallet.me()).id, 'DEV-rosa')
     const { items, indexedTo } = await wallet.history({ limit: 1 }).page()
     assert.ok(items.length <= 1 && indexedTo !== null)
@@ -648,7 +679,7 @@ suite('calls of pages', () => {
     const send = { to: 'DEV-bob', amount: '0.01' }
     await assert.rejects(wallet.transfer(send), (error) => error instanceof Refused && error.code === 'path_not_listed')
     const open = shop({ walletPaths: [...walletReads, 'POST /v1/tokens/transfers'] })
-    const writer = pageOf(visitorOf(open.auth, visitor.jar))
+    const { wallet: writer } = pageOf(visitorOf(open.auth, visitor.jar))
     const first = await writer.transfer(send, { idempotencyKey: 'order-1' })
     const again = await writer.transfer(send, { idempotencyKey: 'order-1' })
     assert.equal(first.id, again.id)
@@ -665,7 +696,7 @@ suite('calls of pages', () => {
       { ...OWN, 'sec-fetch-site': 'cross-site', origin: SHOP },
     ]
     for (const headers of refusals) assert.equal((await visitor.visit('/auth/wallet/v1/me', { headers })).status, 403)
-    await assert.rejects(pageOf(visitor, {}).me(), { code: 'request_refused' })
+    await assert.rejects(pageOf(visitor, { 'x-chatelaine': null }).wallet.me(), { code: 'request_refused' })
   })
 
   test('reach no other path, method or host, and no header of the service’s that is not for pages', async () => {
@@ -702,7 +733,7 @@ suite('calls of pages', () => {
 
   test('of nobody are answered with 401', async () => {
     const visitor = visitorOf(shop().auth)
-    await assert.rejects(pageOf(visitor).me(), SignedOut)
+    await assert.rejects(pageOf(visitor).wallet.me(), SignedOut)
   })
 })
 
@@ -850,7 +881,9 @@ suite('a server of Node.js', () => {
     const call = { address: here.facts.contracts.erc20, abi: 'decimals() view returns (uint8)' }
     const read = await visit('/auth/wallet/v1/contracts/method/read', { method: 'POST', body: JSON.stringify(call), headers: { ...OWN, 'content-type': 'application/json' } }) // prettier-ignore
     assert.deepEqual([read.status, JSON.parse(read.text).outputs[0].value.hex], [200, '0x12'], read.text)
-    assert.equal((await visit('//evil.example/auth/callback')).status, 200)
+    // A path that looks like an address is not one of ours.
+    const [answer] = (await once(get({ host: '127.0.0.1', port: new URL(origin).port, path: '//evil.example/auth/session' }), 'response')) as [IncomingMessage] // prettier-ignore
+    assert.equal((await answer.toArray()).join(''), 'nobody')
     assert.equal((await visit('/auth/sign-out', { method: 'POST' })).status, 303)
     assert.equal((await visit('/')).text, 'nobody')
   })
