@@ -13,6 +13,7 @@ import { freePort } from '../test/kit/ports.ts'
 import { until } from '../test/kit/until.ts'
 import { installationAndBrowser, look, signInAs, skip } from './chromium.ts'
 import { buildClient, givePackages } from './client-package.ts'
+import { keepCompiled } from './programs.ts'
 
 const EXAMPLE = fileURLToPath(new URL('../examples/next', import.meta.url))
 const TOKEN_SECONDS = 5
@@ -48,11 +49,28 @@ async function startExample(t: TestContext): Promise<{ origin: string; printed: 
   return { origin, printed: () => printed }
 }
 
-async function send(page: Page, to: string, amount: string): Promise<void> {
-  await page.getByLabel('Recipient').fill(to)
+async function send(page: Page, amount: string): Promise<void> {
   await page.getByLabel('Amount').fill(amount)
+  await page.getByLabel('Currency').selectOption('SMPL')
   await page.getByRole('button', { name: 'Send' }).click()
 }
+
+/** Gives a user five sample tokens. */
+async function mint(username: string): Promise<void> {
+  const { facts, dataDir, port } = opened.program
+  const { PATH } = process.env
+  const env = { PATH, ...keepCompiled(), DATA_DIR: dataDir, PORT: String(port), ...databaseOf(opened.here.env) }
+  const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
+  const token = execFileSync(process.execPath, ['--disable-warning=ExperimentalWarning', main, 'token', username], { env, encoding: 'utf8' }) // prettier-ignore
+  const headers = { authorization: `Bearer ${token.trim()}`, 'content-type': 'application/json' }
+  const me = (await (await fetch(`${facts.baseUrl}/me`, { headers })).json()) as { address: string }
+  const call = { address: facts.contracts.erc20, abi: 'mint(address to, uint256 amount) public' }
+  const body = JSON.stringify({ ...call, args: [me.address, String(5n * 10n ** 18n)] })
+  const minted = await fetch(`${facts.baseUrl}/contracts/method/write?wait=mined`, { method: 'POST', headers, body })
+  assert.equal(minted.status, 200, await minted.text())
+}
+
+const databaseOf = ({ DATABASE_URL }: Record<string, string>) => (DATABASE_URL === undefined ? {} : { DATABASE_URL })
 
 test('a user signs in, sends, and stays signed in past the end of several access tokens', { skip }, async (t) => {
   const { origin, printed } = await startExample(t)
@@ -68,18 +86,25 @@ test('a user signs in, sends, and stays signed in past the end of several access
   await page.getByText('10 ETH').waitFor()
   await look(page, join(opened.folder, 'example-next.png'))
 
+  await mint('nadia')
+  await page.goto(origin)
+  await page.getByText('5 SMPL').waitFor()
+
   for (const round of [1, 2]) {
     // The processes have no clock of ours.
     await page.waitForTimeout((TOKEN_SECONDS + 1) * 1_000)
-    await send(page, 'DEV-bob', `0.0${round}`)
-    await page.getByText('sent').waitFor()
+    await send(page, `0.${round}`)
+    await page.getByText('sent', { exact: true }).waitFor()
     await page.waitForTimeout((TOKEN_SECONDS + 1) * 1_000)
     await page.goto(origin)
     await page.getByRole('heading', { name: 'nadia' }).waitFor()
-    await page.getByText(`${round}0000000000000000 ETH`).first().waitFor()
+    await page
+      .getByRole('listitem')
+      .filter({ hasText: `${round}00000000000000000 SMPL` })
+      .waitFor()
   }
-  await send(page, 'DEV-bob', '1000')
-  await page.getByText('insufficient_funds').waitFor()
+  await send(page, '1000')
+  await page.getByText('insufficient_tokens').waitFor()
 
   const cookies = await context.cookies(origin)
   assert.ok(cookies.some(({ name, httpOnly }) => /^chatelaine-\d+-session$/.test(name) && httpOnly))

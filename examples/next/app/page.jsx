@@ -23,19 +23,16 @@ export default async function Page({ searchParams }) {
       <h2>Send</h2>
       <form action={send}>
         <input type="hidden" name="key" value={randomUUID()} />
-        <p>
-          <label>
-            Recipient <input name="to" required defaultValue="DEV-bob" />
-          </label>
-        </p>
-        <p>
-          <label>
-            Amount <input name="amount" required inputMode="decimal" defaultValue="0.01" />
-          </label>
-        </p>
+        <input name="to" aria-label="Recipient" required defaultValue="DEV-bob" />
+        <input name="amount" aria-label="Amount" required inputMode="decimal" defaultValue="0.01" />
+        <select name="token" aria-label="Currency">
+          {account.balances.map(({ tokenAddress, symbol }) => (
+            <option key={tokenAddress ?? ''} value={tokenAddress ?? ''} label={symbol} />
+          ))}
+        </select>
         <button>Send</button>
       </form>
-      <p role="status">{/^\w+$/.test(message) ? message : ''}</p>
+      <p role="status">{/^\w+$/.test(message ?? '') && message}</p>
       <h2>History</h2>
       <ol>
         {account.history.map(({ id, from, to, amount }) => (
@@ -66,12 +63,10 @@ async function send(form) {
   const wallet = await openWallet()
   let message = 'sent'
   try {
+    const { key, to, amount, token } = Object.fromEntries(form)
+    const asset = token === '' ? {} : { token }
     // The key comes from the form: a form that is submitted twice sends once.
-    const key = String(form.get('key'))
-    const transfer = await wallet.transfer(
-      { to: String(form.get('to')), amount: String(form.get('amount')) },
-      { idempotencyKey: key },
-    )
+    const transfer = await wallet.transfer({ to, amount, ...asset }, { idempotencyKey: key })
     await transfer.mined()
   } catch (error) {
     if (!(error instanceof ClientError)) throw error

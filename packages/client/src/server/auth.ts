@@ -87,8 +87,7 @@ export function createAuth(options: AuthOptions): Auth {
       if (!isOpened(request)) return refusal(403, 'Open this address as a page.')
       if (route === '/sign-in') return signIn(request, jar, returnTo)
       if (route === '/callback') return callback(request, visit, jar)
-      await visit.token().catch(reportOthers)
-      return redirect(returnTo)
+      return renewFor(visit, returnTo)
     }
     const response = await answer()
     response.headers.set('cache-control', 'no-store')
@@ -124,6 +123,17 @@ export function createAuth(options: AuthOptions): Auth {
     } catch (error) {
       return failed(error, begun.returnTo)
     }
+  }
+
+  async function renewFor(visit: Visit, returnTo: URL): Promise<Response> {
+    try {
+      await visit.token()
+    } catch (error) {
+      reportOthers(error)
+      // The page would only come back here.
+      if (!(error instanceof SignedOut)) return refusal(503, 'The service does not answer. Try again later.', { 'retry-after': '5' }) // prettier-ignore
+    }
+    return redirect(returnTo)
   }
 
   async function signOut(request: Request, visit: Visit, returnTo: URL): Promise<Response> {
