@@ -78,7 +78,7 @@ test('a user signs in, reads what happens and who asks, and approves: the token 
   const { browser, page } = await visit('amy', id)
   assert.equal(page.url.pathname, pathOf(id))
   const shown = textOf(page.text)
-  const order = ['0x1f9840…01F984 may take 50 USDC', texts.askedBy, 'Demo application', 'demo.example', '203.0.113.7', texts.mayTake, texts.spender, texts.neverUsed, texts.warnings.long, texts.raw, texts.approve, texts.deny] // prettier-ignore
+  const order = ['Allow 0x1f9840…01F984 to take up to 50 USDC', texts.askedBy, 'Demo application', 'demo.example', '203.0.113.7', texts.mayTake, texts.spender, texts.neverUsed, texts.warnings.long, texts.raw, texts.approve, texts.deny] // prettier-ignore
   const places = order.map((one) => shown.replaceAll(' ', '').indexOf(one.replaceAll(' ', '')))
   assert.ok(
     places.every((place, index) => place >= 0 && place > (places[index - 1] ?? -1)),
