@@ -194,7 +194,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     callOf: (selector) => `Function ${selector}, which this service does not know`,
     textIs: 'The text',
     textHint:
-      'Your signature shows that your account agreed to this text. It moves nothing by itself, but it can be shown to anyone.',
+      'Your signature shows that your account agreed to this text. Some sites take that as a sign-in or an order: approve only a text that you understand.',
     orderHint: 'Your signature makes this a binding offer. Whoever has it can accept it until it ends.',
     raw: 'Everything that would be signed',
     rawHint: 'Invisible characters are written as ⟨U+…⟩.',
@@ -316,7 +316,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     callOf: (selector) => `Funktion ${selector}, die dieser Dienst nicht kennt`,
     textIs: 'Der Text',
     textHint:
-      'Ihre Unterschrift zeigt, dass Ihr Konto diesem Text zugestimmt hat. Sie bewegt selbst nichts, aber jeder kann sie vorzeigen, der sie hat.',
+      'Ihre Unterschrift zeigt, dass Ihr Konto diesem Text zugestimmt hat. Manche Websites verstehen das als Anmeldung oder Auftrag: Stimmen Sie nur einem Text zu, den Sie verstehen.',
     orderHint: 'Mit Ihrer Unterschrift ist das ein bindendes Angebot. Wer es hat, kann es annehmen, bis es endet.',
     raw: 'Alles, was unterschrieben würde',
     rawHint: 'Unsichtbare Zeichen stehen als ⟨U+…⟩ da.',
@@ -448,7 +448,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     callOf: (selector) => `Fonction ${selector}, que ce service ne connaît pas`,
     textIs: 'Le texte',
     textHint:
-      'Votre signature montre que votre compte a accepté ce texte. Elle ne déplace rien par elle-même, mais elle peut être montrée à n’importe qui.',
+      'Votre signature montre que votre compte a accepté ce texte. Certains sites y voient une connexion ou un ordre\u202f: n’acceptez qu’un texte que vous comprenez.',
     orderHint: 'Votre signature en fait une offre ferme. Qui l’a en main peut l’accepter jusqu’à sa fin.',
     raw: 'Tout ce qui serait signé',
     rawHint: 'Les caractères invisibles sont écrits ⟨U+…⟩.',
@@ -572,7 +572,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     callOf: (selector) => `Función ${selector}, que este servicio no conoce`,
     textIs: 'El texto',
     textHint:
-      'Tu firma muestra que tu cuenta aceptó este texto. No mueve nada por sí sola, pero se puede enseñar a cualquiera.',
+      'Tu firma muestra que tu cuenta aceptó este texto. Algunos sitios lo toman como un inicio de sesión o una orden: aprueba solo un texto que entiendas.',
     orderHint: 'Tu firma lo convierte en una oferta vinculante. Quien la tenga puede aceptarla hasta que termine.',
     raw: 'Todo lo que se firmaría',
     rawHint: 'Los caracteres invisibles se escriben como ⟨U+…⟩.',
@@ -693,7 +693,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     callOf: (selector) => `このサービスが知らない機能 ${selector}`,
     textIs: '文章',
     textHint:
-      '署名は、あなたのアカウントがこの文章に同意したことを示します。署名だけで何かが動くことはありませんが、誰にでも見せることができます。',
+      '署名は、あなたのアカウントがこの文章に同意したことを示します。サイトによっては、サインインや注文として扱われます。理解できる文章だけを承認してください。',
     orderHint: '署名すると、取り消せない申し出になります。これを持つ人は、期限までいつでも受けることができます。',
     raw: '署名される内容のすべて',
     rawHint: '目に見えない文字は ⟨U+…⟩ と表示します。',

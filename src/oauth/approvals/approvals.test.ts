@@ -123,6 +123,9 @@ test('a user signs in, reads what happens and who asks, and approves: the token 
 test('every kind of request is a page, and calls are approved by what they call', async () => {
   const id = await ask('ben', requestsOf('ben').batch!)
   const { browser, page } = await visit('ben', id)
+  const steps = [texts.step(1, 2), texts.mayTake, texts.step(2, 2), texts.callOf('0xdeadbeef'), texts.account]
+  const places = steps.map((one) => textOf(page.text).indexOf(one))
+  assert.deepEqual([places.includes(-1), places], [false, places.toSorted((a, b) => a - b)])
   for (const [name, content] of Object.entries(requestsOf('ben'))) {
     const one = await browser.go(pathOf(await ask('ben', content)))
     assert.equal(one.status, 200, name)
