@@ -195,7 +195,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     textIs: 'The text',
     textHint:
       'Your signature shows that your account agreed to this text. Some sites take that as a sign-in or an order: approve only a text that you understand.',
-    orderHint: 'Your signature makes this a binding offer. Anyone who receives it can accept it until it ends.',
+    orderHint: 'Your signature makes this a binding offer. Others can accept it at any time until it ends.',
     raw: 'Everything that would be signed',
     rawHint: 'Invisible characters are written as ⟨U+…⟩.',
     warnings: {
