@@ -22,13 +22,13 @@ export type Collectible = {
   isSpam: boolean
 }
 
-/** Number of transfers that are searched for items. */
+/** Maximum number of transfers that are searched for items. */
 const MAX_TRANSFERS = 500
 const CALL_GAS = 500_000
 
 /**
- * Lists collectibles that an account holds, newest first. The history tells which ids may be there; the contracts,
- * asked at one block, confirm them. It uses the index (account, network, block).
+ * Lists collectibles that an account holds, newest first. The history provides candidate ids, and the contracts confirm
+ * them at one block. Uses the index (account, network, block).
  */
 export async function listCollectibles(
   app: App,
@@ -70,7 +70,7 @@ async function seenOf(
     .where((eb) =>
       eb.or([
         eb('token_type', 'in', [ERC721, ERC1155]).and('is_spam', '=', false),
-        // A collection that logs ids in place of amounts.
+        // This is a collection that logs ids in place of amounts.
         eb('token_type', '=', ERC20).and('is_collection', '=', true).and('is_fungible', '=', false),
       ]),
     )
@@ -100,7 +100,8 @@ async function seenOf(
 const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
 
 /**
- * Asks for the count, by `ownerOf(uint256)` or `balanceOf(address,uint256)`. A contract that does not answer counts 0.
+ * Asks a contract for the count of an item, by `ownerOf(uint256)` or `balanceOf(address,uint256)`. If it does not
+ * answer, the count is 0.
  */
 async function countOf(reads: Reads, { tokenType, token, tokenId }: CollectibleKey, owner: Hex): Promise<bigint> {
   const data: Hex = tokenType === 'ERC721' ? `0x6352211e${word(tokenId)}` : `0x00fdd58e${word(owner)}${word(tokenId)}`
