@@ -138,7 +138,7 @@ const parameter = (description: string, extra: Record<string, unknown> = {}) =>
 
 const Block = { pattern: '^[0-9]{1,15}$', ...shownAs({ type: 'integer', minimum: 0 }) }
 
-// Values are checked again when they are parsed: a pattern cannot detect that `from` is after `to`.
+// Values are checked again when parsed, because a pattern cannot detect that `from` is after `to`.
 export const HistoryQuery = Type.Object(
   {
     limit: parameter('Entries of a page, 1 to 200, default 50', {
