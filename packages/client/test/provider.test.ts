@@ -158,7 +158,7 @@ test('a provider is announced to whoever asks, until it stops', (t) => {
   const provider = providerOf(sessionOf(here.alice))
   const stop = announce(provider, { name: 'Wallet', icon: 'data:,', rdns: 'example.wallet', uuid: 'u' })
   const configOf = (rdns: string) =>
-    wagmi.createConfig({ chains: [chainOf(here.facts.chainId)], connectors: [chatelaine({ networks: {}, provider, rdns })], transports: { [here.facts.chainId]: custom(provider) }, storage: null }) // prettier-ignore
+    wagmi.createConfig({ chains: [chainOf(here.facts.chainId)], connectors: [chatelaine({ provider, rdns })], transports: { [here.facts.chainId]: custom(provider) }, storage: null }) // prettier-ignore
   assert.equal(configOf('example.wallet').connectors.length, 1, 'wagmi drops the announced twin')
   assert.equal(configOf('example.other').connectors.length, 2)
   seen.length = 1

@@ -34,7 +34,7 @@ export async function useWagmi(wagmi: Wagmi, here: World): Promise<void> {
     const [one, two] = [chainOf(here.facts.chainId), chainOf(OTHER)]
     return createConfig({
       chains: [one, two],
-      connectors: [chatelaine({ networks: {}, provider, rdns: 'example.wallet' })],
+      connectors: [chatelaine({ provider, rdns: 'example.wallet' })],
       transports: { [one.id]: custom(provider), [two.id]: custom(provider) },
       storage,
       pollingInterval: 20,
