@@ -19,7 +19,7 @@ const QUIET_MS = 1_000
 /** milliseconds for which the head is current while a subscription is active and has announced no higher block */
 const SUBSCRIBED_MS = 2_000
 
-/** share of that age after which a read that need not wait refreshes the head for later reads */
+/** share of the maximum age after which a read refreshes the head for later reads, without waiting for it */
 const AHEAD = 0.75
 
 /** milliseconds after which the node is asked a second time: one request that hangs must not delay all reads */

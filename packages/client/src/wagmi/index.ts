@@ -2,14 +2,14 @@ import type { CreateConnectorFn } from '@wagmi/core'
 import { createProvider, type Provider, type ProviderOptions } from '../provider/index.ts'
 
 export type ChatelaineOptions = ProviderOptions & {
-  /** default `chatelaine`: wagmi remembers the last connector by it */
+  /** default `chatelaine`; wagmi remembers the last connector by this id */
   id?: string
   name?: string
-  /** data URI */
+  /** icon as a data URI */
   icon?: string
-  /** the domain of the installation, reversed: wagmi then drops the same wallet where it is also announced (EIP-6963) */
+  /** domain of the installation, reversed: wagmi then lists a wallet once that is also announced (EIP-6963) */
   rdns?: string
-  /** a provider that exists already; otherwise one is made of the other options */
+  /** an existing provider; if absent, the connector creates one from the other options */
   provider?: Provider
 }
 
@@ -49,7 +49,7 @@ export function chatelaine({
       type: 'chatelaine',
       ...(icon === undefined ? {} : { icon }),
       ...(rdns === undefined ? {} : { rdns }),
-      // A sign-in outside of wagmi, as by a button of the page, connects too.
+      // A sign-in outside of wagmi, as by a button of the page, also connects.
       setup: async () => {
         open()
           .on('connect', ({ chainId }) => {
