@@ -195,20 +195,20 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     textIs: 'The text',
     textHint:
       'Your signature shows that your account agreed to this text. Some sites take that as a sign-in or an order: approve only a text that you understand.',
-    orderHint: 'Your signature makes this a binding offer. Whoever has it can accept it until it ends.',
+    orderHint: 'Your signature makes this a binding offer. Others can accept it at any time until it ends.',
     raw: 'Everything that would be signed',
     rawHint: 'Invisible characters are written as ⟨U+…⟩.',
     warnings: {
       unlimited: 'Unlimited: all that your account holds of this, now or later, can be taken.',
       unknown:
-        'This service cannot tell what this signature allows. It could cost you everything in your account. Approve it only if you understand it fully.',
+        'This service does not recognize the effect of this signature. It could cost you everything in your account. Approve it only if you understand it fully.',
       power: 'A holder of this signature can act for your account. There is no limit on the amount.',
       long: 'This permission lasts for more than a day. It can be used at any time until it ends.',
       'no-chain': 'This names no network, so it may count on other networks too.',
       'other-domain':
         'This is for another site than the one that asks. The recipient of the signature could pretend to be you there.',
       recipient: 'The proceeds of this trade go to another address, not to your account.',
-      call: 'This service does not know what this function of the contract does. Approve it only if you trust the application and expected this.',
+      call: 'This service does not know the effect of this function of the contract. Approve it only if you trust the application and expected this.',
     },
     approve: 'Approve',
     deny: 'Deny',
