@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
 
-/** What would do a write twice, lose one, or spend more than was allowed, if this code were it. */
+/** Changes of the code that would do a write twice, lose one, or spend more than allowed. */
 const MUTANTS: SourceMutant[] = [
   ['the status of a transaction is believed in place of its events', 'settle/settle-operations.ts', 'state: stateOf(event),', "state: 'MINED' as const,", 'lanes/operations', 'stale authorization'], // prettier-ignore
   ['no deadline check before another packing', 'sponsors/pack.ts', 'operation.deadline >= soon', 'operation.deadline >= 0 * soon', 'sponsors/operation-packing', 'clock of this server'], // prettier-ignore
@@ -59,7 +59,10 @@ const MUTANTS: SourceMutant[] = [
   ['what has lost its approval is bound for good', 'lanes/send.ts', 'if (!mayVacate) throw inFlight()\n    return LOST', 'throw error', 'lanes/approvals', 'a moment ago|asked again'], // prettier-ignore
 ]
 
-/** Each takes some ten seconds, so the suite tries three. OPERATION_MUTANTS=all tries every one, another word those whose name has it. */
+/**
+ * Each mutant takes about 10 s, so the suite tries three. OPERATION_MUTANTS=all tries every one; any other value
+ * selects by name.
+ */
 const IN_THE_SUITE = ['no deadline check', 'the status of a transaction', 'submitted again']
 const { OPERATION_MUTANTS: wanted } = process.env
 const isTried = (what: string): boolean =>
