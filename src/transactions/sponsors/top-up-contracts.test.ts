@@ -69,7 +69,7 @@ const countOfTarget = async () => BigInt(await world.rpc<string>('eth_call', { t
 const topUpsOf = ({ accountId }: Writer) =>
   world.db.selectFrom('top_ups').selectAll().where('account_id', '=', accountId).orderBy('ordinal').execute()
 
-/** Mines blocks until a write is accepted. */
+/** Fails the test if a write is rejected. */
 const taken = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => assert.fail(`it is refused: ${String(error)}`))
 
