@@ -104,19 +104,23 @@ export function openRequests(options: ClientOptions): Requests {
     const init: RequestInit = {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       headers,
-      redirect: 'error',
+      // Never followed, as with `error`, which workerd does not have.
+      redirect: 'manual',
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     }
     if (body !== undefined) init.body = JSON.stringify(body, asText)
     try {
-      const response = await (session ?? { fetch: options.fetch ?? fetch }).fetch(`${base}${path}`, init)
+      const url = `${base}${path}`
+      // Not a method of anything: browsers and workerd reject any other `this` of their own `fetch`.
+      const { fetch: plain = globalThis.fetch } = options
+      const response = await (session === undefined ? plain(url, init) : session.fetch(url, init))
       const answer = {
         body: JSON.parse(await response.text(), revive) as unknown,
         headers: response.headers,
         status: response.status,
       }
-      // A page of a proxy is not a response of the service.
-      return response.ok || isProblem(answer.body) ? answer : null
+      // A redirect or a page of a proxy is not a response of the service.
+      return response.ok || (response.status >= 400 && isProblem(answer.body)) ? answer : null
     } catch (error) {
       // Do not pass on other errors: their message may include the headers of the request.
       if (error instanceof ClientError) throw error
