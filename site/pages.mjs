@@ -80,6 +80,7 @@ export const SECTIONS = [
         ],
       },
       'docs/operate/monitoring.md',
+      'docs/operate/doctor.md',
       'docs/operate/backup-restore.md',
       'docs/operate/high-availability.md',
       'docs/operate/split-deployment.md',
