@@ -123,7 +123,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
     user: 'the server’s user; with the settings of the signer, the signer’s user',
     arguments: '[options]',
     description:
-      'check this installation and say what to do; changes nothing; exit code 0: no problems, 1: warnings, 2: errors',
+      'check this installation, and name each fault and its next step, without changing anything; exit code 0: no problems, 1: warnings, 2: errors',
     add: async (program, shell) => (await import('./doctor/doctor.ts')).addDoctor(program, shell),
   },
   {

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import { sqlState } from '../../store/away.ts'
 import type { RootDb } from '../../store/db.ts'
 import { compareMigrations } from '../../store/migrate.ts'
@@ -18,7 +18,7 @@ const DURABLE = ['fsync', 'full_page_writes', 'synchronous_commit']
  */
 export async function checkDatabase(
   examined: Omit<Examined, 'db'>,
-): Promise<{ db: RootDb | null; findings: Finding[] }> {
+): Promise<{ db: RootDb | null; findings: Diagnosis[] }> {
   const { config } = examined
   if (config.DATABASE_URL === undefined) return { db: null, findings: [] }
   let db: RootDb | null = null
@@ -43,7 +43,7 @@ export async function checkDatabase(
   }
 }
 
-async function checkStanding(db: RootDb): Promise<Finding[]> {
+async function checkStanding(db: RootDb): Promise<Diagnosis[]> {
   const { rows } = await sql<{ readOnly: boolean; superuser: boolean }>`select
     pg_is_in_recovery() or current_setting('default_transaction_read_only') = 'on' as "readOnly",
     current_setting('is_superuser') = 'on' as superuser`.execute(db)
@@ -59,7 +59,7 @@ async function checkStanding(db: RootDb): Promise<Finding[]> {
   ]
 }
 
-async function checkMigrations(db: RootDb): Promise<Finding[]> {
+async function checkMigrations(db: RootDb): Promise<Diagnosis[]> {
   const { missing, changed, newer } = await compareMigrations(db)
   return [
     ...missing.map((name) => finding('migration_missing', `the database lacks migration ${name}`)),
@@ -68,7 +68,7 @@ async function checkMigrations(db: RootDb): Promise<Finding[]> {
   ]
 }
 
-async function checkRoles(db: RootDb, { config, part }: Omit<Examined, 'db'>): Promise<Finding[]> {
+async function checkRoles(db: RootDb, { config, part }: Omit<Examined, 'db'>): Promise<Diagnosis[]> {
   if (config.AUTH_SOCKET === undefined) return []
   const { missing } = await compareMigrations(db)
   if (missing.length > 0) return []
@@ -82,7 +82,7 @@ async function checkRoles(db: RootDb, { config, part }: Omit<Examined, 'db'>): P
   ]
 }
 
-async function checkClock(db: RootDb, { clock }: Omit<Examined, 'db'>): Promise<Finding[]> {
+async function checkClock(db: RootDb, { clock }: Omit<Examined, 'db'>): Promise<Diagnosis[]> {
   const before = clock.wall()
   const { rows } = await sql<{ ms: string }>`select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as ms`.execute(db) // prettier-ignore
   const after = clock.wall()

@@ -1,5 +1,5 @@
 import { isOpenToAll, readNodes } from '../../applications/nodes-file.ts'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import { readProviders } from '../../oauth/federation/providers.ts'
 import { readPrivateKeys, readPublicKeys } from '../../oauth/keys.ts'
 import { keyFilesOf } from '../../open-auth.ts'
@@ -10,7 +10,7 @@ import type { Examined } from './patient.ts'
 import { finding, ownWords, type FaultCode } from './faults.ts'
 
 /** Checks the files that the settings name, by the functions that open them at startup. */
-export async function checkFiles({ config, part }: Examined): Promise<Finding[]> {
+export async function checkFiles({ config, part }: Examined): Promise<Diagnosis[]> {
   // Development creates its files at the first start.
   if (config.NODE_ENV !== 'production') return []
   const { keysFile, jwksFile } = keyFilesOf(config)
@@ -32,7 +32,7 @@ export async function checkFiles({ config, part }: Examined): Promise<Finding[]>
   return found.flat()
 }
 
-async function failing(code: FaultCode, work: () => unknown): Promise<Finding[]> {
+async function failing(code: FaultCode, work: () => unknown): Promise<Diagnosis[]> {
   try {
     await work()
     return []
@@ -41,7 +41,7 @@ async function failing(code: FaultCode, work: () => unknown): Promise<Finding[]>
   }
 }
 
-async function openTo(code: FaultCode, file: string | undefined, setting: string): Promise<Finding[]> {
+async function openTo(code: FaultCode, file: string | undefined, setting: string): Promise<Diagnosis[]> {
   if (file === undefined || !(await isOpenToAll(file))) return []
   return [finding(code, `every user of this machine can read ${setting}`)]
 }

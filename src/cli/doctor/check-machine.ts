@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import { FORMAT, type SnapshotRecord } from '../../snapshot/manifest.ts'
 import { networksFileOf } from '../database.ts'
 import type { Examined } from './patient.ts'
@@ -13,7 +13,7 @@ const DAY_MS = 86_400_000
 const MAX_BACKUP_MS = 2 * DAY_MS
 
 /** Checks the free space of each file system that the program writes to. */
-export async function checkDisk({ config, space }: Pick<Examined, 'config' | 'space'>): Promise<Finding[]> {
+export async function checkDisk({ config, space }: Pick<Examined, 'config' | 'space'>): Promise<Diagnosis[]> {
   const { NODE_ENV, DATA_DIR, AUTH_KEYS_FILE } = config
   const paths = {
     DATA_DIR: NODE_ENV === 'production' ? undefined : DATA_DIR,
@@ -30,21 +30,21 @@ export async function checkDisk({ config, space }: Pick<Examined, 'config' | 'sp
   return found.flat()
 }
 
-function spaceFindings(name: string, { free, total }: { free: number; total: number }): Finding[] {
+function spaceFindings(name: string, { free, total }: { free: number; total: number }): Diagnosis[] {
   if (free >= Math.min(GIGABYTE, total / 20)) return []
   const left = `the file system of ${name} has ${Math.floor(free / 1_048_576)} MiB free`
   return [finding(free < Math.min(GIGABYTE / 8, total / 100) ? 'disk_full' : 'disk_low', left)]
 }
 
 /** Checks age and completeness of the newest backup of each folder, by the record beside it. */
-export async function checkBackups({ config, clock, backups }: Examined): Promise<Finding[]> {
+export async function checkBackups({ config, clock, backups }: Examined): Promise<Diagnosis[]> {
   if (config.NODE_ENV !== 'production') return []
   if (backups.length === 0) return [finding('backups_not_checked', 'the age of the backups is unknown')]
   const found = await Promise.all(backups.map((folder) => checkBackup(folder, clock.wall())))
   return found.flat()
 }
 
-async function checkBackup(folder: string, now: number): Promise<Finding[]> {
+async function checkBackup(folder: string, now: number): Promise<Diagnosis[]> {
   const names = (await readdir(folder).catch(() => [])).filter((name) => name.endsWith('.json'))
   const records = (await Promise.all(names.map((name) => readRecord(join(folder, name))))).flat()
   const newest = records.toSorted((one, other) => Date.parse(other.at) - Date.parse(one.at))[0]

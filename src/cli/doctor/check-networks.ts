@@ -1,6 +1,6 @@
 import { settingsNetwork, storedNetworks, type NetworkToOpen } from '../../applications/open-networks.ts'
 import { checkNetwork, readNetworks } from '../../applications/networks.ts'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import { openLog } from '../../log.ts'
 import { isHeadUrl } from '../../chain/rpc/new-heads.ts'
 import type { RootDb } from '../../store/db.ts'
@@ -17,11 +17,11 @@ const STALE_BLOCKS = 20
 const MAX_AHEAD_MS = 15_000
 
 /** @param signed  chain ids that the signer signs for; null: all, or unknown */
-export async function checkNetworks(examined: Examined, signed: number[] | null): Promise<Finding[]> {
+export async function checkNetworks(examined: Examined, signed: number[] | null): Promise<Diagnosis[]> {
   const { config, part, db } = examined
   // A separate authorization server asks no node.
   if (part === 'auth' || (config.NODE_ENV !== 'production' && config.RPC_URL === undefined)) return []
-  const findings: Finding[] = []
+  const findings: Diagnosis[] = []
   const stored = db === null ? null : await readStored(examined, db, findings)
   const networks = [
     ...(config.RPC_URL === undefined ? [] : [settingsNetwork(config, config.RPC_URL)]),
@@ -42,7 +42,7 @@ const OF_EVENTS: Record<string, [code: FaultCode, problem: string]> = {
 async function readStored(
   { config, clock }: Examined,
   db: RootDb,
-  findings: Finding[],
+  findings: Diagnosis[],
 ): Promise<(NetworkToOpen & { name: string })[] | null> {
   const log = {
     ...openLog('command', 'silent'),
@@ -60,7 +60,7 @@ async function checkOne(
   { config, clock, db }: Examined,
   network: NetworkToOpen & { name: string },
   signed: number[] | null,
-): Promise<Finding[]> {
+): Promise<Diagnosis[]> {
   const { name } = network
   const urls = [...new Set(network.rpcUrls)].filter((url) => !isHeadUrl(url))
   const backfillFrom = db === null ? null : await backfillFromOf(db, name)

@@ -65,10 +65,10 @@ export async function examineNode(
   }
 }
 
-type Ask = (method: string, ...params: unknown[]) => Promise<unknown>
+type AskOne = (method: string, ...params: unknown[]) => Promise<unknown>
 
 /** Only a clear refusal counts, as for the required methods. */
-async function traces(ask: Ask, { number, hash }: { number: number; hash: string }): Promise<boolean> {
+async function traces(ask: AskOne, { number, hash }: { number: number; hash: string }): Promise<boolean> {
   const isMissing = (answer: unknown): boolean =>
     answer instanceof RpcError && (isMissingMethod(answer) || answer.rpcCode === -32004)
   return (
@@ -78,7 +78,7 @@ async function traces(ask: Ask, { number, hash }: { number: number; hash: string
 }
 
 /** Returns whether the node has a block and its logs: pruned nodes lack old receipts. */
-async function hasLogsOf(ask: Ask, number: number): Promise<boolean> {
+async function hasLogsOf(ask: AskOne, number: number): Promise<boolean> {
   const at = quantityOf(number)
   if (readBlock(await ask('eth_getBlockByNumber', at, false)) === null) return false
   return Array.isArray(await ask('eth_getLogs', { fromBlock: at, toBlock: at }))

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { Listen } from '../../config.ts'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import type { ProxyProbe } from '../../http/proxy-probe.ts'
 import { VERSION } from '../../version.ts'
 import type { Examined } from './patient.ts'
@@ -13,7 +13,7 @@ const FORGED = '192.0.2.77'
 type Readiness = { version?: string; checks?: { name: string; ok: boolean; detail?: string }[] }
 
 /** Checks the running server: its own checks, its release, and the client address that it sees behind its proxies. */
-export async function checkServer({ config, part, db, get }: Examined): Promise<Finding[]> {
+export async function checkServer({ config, part, db, get }: Examined): Promise<Diagnosis[]> {
   if (config.NODE_ENV !== 'production') return []
   const { OPS_LISTEN: listen } = config
   if (listen === undefined) return [finding('no_operators_listener', 'there are no metrics and no detailed checks without OPS_LISTEN')] // prettier-ignore
@@ -34,7 +34,7 @@ export async function checkServer({ config, part, db, get }: Examined): Promise<
 async function checkProxy(
   get: Examined['get'],
   { listen, origin }: { listen: Listen; origin: string },
-): Promise<Finding[]> {
+): Promise<Diagnosis[]> {
   const probe = randomBytes(16).toString('hex')
   const sent = await get(`${origin}/healthz?probe=${probe}`, { 'x-forwarded-for': FORGED })
   const seen = sent === null ? null : ((await get(`${urlOf(listen)}/proxy-probe/${probe}`)) as ProxyProbe | null)

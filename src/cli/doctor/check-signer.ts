@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { AppError } from '../../errors.ts'
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 import { signerFaults } from '../../http/health.ts'
 import { publicKeys, readPrivateKeys, readPublicKeys } from '../../oauth/keys.ts'
 import { keyFilesOf } from '../../open-auth.ts'
@@ -20,12 +20,12 @@ export async function checkSigner({
   config,
   part,
   uid,
-}: Examined): Promise<{ findings: Finding[]; chains: number[] | null }> {
+}: Examined): Promise<{ findings: Diagnosis[]; chains: number[] | null }> {
   const setting = part === 'auth' ? 'SIGNER_AUTH_SOCKET' : 'SIGNER_SOCKET'
   const path = config[setting]
   // Development starts its own signer.
   if (path === undefined) return { findings: [], chains: null }
-  const findings: Finding[] = []
+  const findings: Diagnosis[] = []
   const mode = await stat(path).then(
     (one) => one.mode,
     () => 0,

@@ -9,7 +9,7 @@ import { statfs } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { systemClock } from '../../clock.ts'
 import { ConfigError, readConfig, type Config } from '../../config.ts'
-import { exitCodeOf, textOf, type Finding } from '../../findings.ts'
+import { exitCodeOf, textOf, type Diagnosis } from '../../findings.ts'
 import { openPostgres } from '../../store/db.ts'
 import { become } from '../become.ts'
 import { collect } from '../options.ts'
@@ -31,7 +31,7 @@ export function addDoctor(program: Command, shell: Shell): void {
   program
     .command('doctor')
     .description(
-      'check this installation and say what to do; changes nothing; exit code 0: no problems, 1: warnings, 2: errors',
+      'check this installation, and name each fault and its next step, without changing anything; exit code 0: no problems, 1: warnings, 2: errors',
     )
     .option('--backups <folder>', 'folder with files of `chatelaine backup`; repeat for several', collect)
     .option('--json', 'print JSON')
@@ -56,7 +56,7 @@ export function addDoctor(program: Command, shell: Shell): void {
 }
 
 /** Examines the installation that the settings describe. It writes nothing and never throws. */
-export async function diagnose(patient: Patient): Promise<Finding[]> {
+export async function diagnose(patient: Patient): Promise<Diagnosis[]> {
   const { env } = patient
   const part = (env.SIGNER_AUTH_SOCKET ?? '') !== '' && (env.AUTH_SOCKET ?? '') !== '' ? 'auth' : 'server'
   let config: Config

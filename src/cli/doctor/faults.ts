@@ -1,7 +1,7 @@
-import type { Finding } from '../../findings.ts'
+import type { Diagnosis } from '../../findings.ts'
 
 /** A fault: severity, and what to do. */
-type Fault = readonly [severity: Finding['severity'], action: string]
+type Fault = readonly [severity: Diagnosis['severity'], action: string]
 
 /** The faults that `chatelaine doctor` finds, by their stable codes. docs/operate/doctor.md lists them. */
 export const FAULTS = {
@@ -73,7 +73,7 @@ export const FAULTS = {
 export type FaultCode = keyof typeof FAULTS
 
 /** Returns a finding. @param problem  one sentence, without secrets */
-export function finding(code: FaultCode, problem: string): Finding {
+export function finding(code: FaultCode, problem: string): Diagnosis {
   const [severity, action] = FAULTS[code]
   return { code, severity, problem: sentenceOf(problem), action }
 }

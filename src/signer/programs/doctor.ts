@@ -1,7 +1,7 @@
 import { lstat, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { ConfigError } from '../../config.ts'
-import { exitCodeOf, textOf, type Finding } from '../../findings.ts'
+import { exitCodeOf, textOf, type Diagnosis } from '../../findings.ts'
 import { connectSigner } from '../../signer-wire/client.ts'
 import { VERSION } from '../../version.ts'
 import { readKekFile } from '../kek/file.ts'
@@ -15,13 +15,18 @@ import { readSettings, type SignerConfig } from '../settings.ts'
 const GIGABYTE = 1_073_741_824
 const TIMEOUT_MS = 5_000
 
-const error = (code: string, problem: string, action: string): Finding => ({ code, severity: 'error', problem, action })
-const warning = (code: string, problem: string, action: string): Finding => ({
+const error = (code: string, problem: string, action: string): Diagnosis => ({
+  code,
+  severity: 'error',
+  problem,
+  action,
+})
+const warning = (code: string, problem: string, action: string): Diagnosis => ({
   ...error(code, problem, action),
   severity: 'warning',
 })
 
-async function diagnose(): Promise<Finding[]> {
+async function diagnose(): Promise<Diagnosis[]> {
   let settings: SignerConfig
   try {
     settings = readSettings(process.env, { isDevelopment: false })
@@ -35,10 +40,10 @@ async function diagnose(): Promise<Finding[]> {
   return found.flat()
 }
 
-async function checkKek({ kek, folder }: SignerConfig): Promise<Finding[]> {
+async function checkKek({ kek, folder }: SignerConfig): Promise<Diagnosis[]> {
   // The key service of another provider is asked by the running signer, which reports its fault.
   if (kek.provider !== 'file') return []
-  const findings: Finding[] = []
+  const findings: Diagnosis[] = []
   try {
     readKekFile(kek.file)
   } catch (cause) {
@@ -56,7 +61,7 @@ async function checkKek({ kek, folder }: SignerConfig): Promise<Finding[]> {
   return findings
 }
 
-async function checkFolder({ folder }: SignerConfig): Promise<Finding[]> {
+async function checkFolder({ folder }: SignerConfig): Promise<Diagnosis[]> {
   const found = await stat(folder).catch(() => null)
   if (found === null)
     return [warning('store_missing', 'SIGNER_DIR does not exist.', 'Mount its disk, or start the signer for the first time.')] // prettier-ignore
@@ -72,12 +77,12 @@ async function checkFolder({ folder }: SignerConfig): Promise<Finding[]> {
 }
 
 /** Keys are offered by a file that any user may read, and trusted by `signer trust-key`. */
-async function checkKeys({ jwksFile }: SignerConfig): Promise<Finding[]> {
+async function checkKeys({ jwksFile }: SignerConfig): Promise<Diagnosis[]> {
   if (jwksFile === undefined || (await stat(jwksFile).catch(() => null)) !== null) return []
   return [warning('token_keys_missing', 'SIGNER_JWKS_FILE names no file that this user can read.', 'Create the keys with `chatelaine auth-keys create`.')] // prettier-ignore
 }
 
-async function checkSocket({ socket, socketMode }: SignerConfig): Promise<Finding[]> {
+async function checkSocket({ socket, socketMode }: SignerConfig): Promise<Diagnosis[]> {
   const found = await lstat(socket).catch(() => null)
   const down = error('signer_unavailable', 'No signer responds at SIGNER_SOCKET.', 'Start the signer, and read its log if it ends.') // prettier-ignore
   if (found === null) return [down]
