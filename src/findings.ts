@@ -13,7 +13,7 @@ export type Diagnosis = {
 export const exitCodeOf = (findings: readonly Diagnosis[]): 0 | 1 | 2 =>
   findings.length === 0 ? 0 : findings.some(({ severity }) => severity === 'error') ? 2 : 1
 
-/** Formats findings for people, errors first. */
+/** Formats findings as text, errors first. */
 export function textOf(findings: readonly Diagnosis[]): string {
   if (findings.length === 0) return 'No problems were found.'
   const sorted = findings.toSorted((one, other) => one.severity.localeCompare(other.severity))
