@@ -12,7 +12,7 @@ cd "$source"
 find src -type f ! -name '*.test.ts' -print | tar -cf - -T - | tar -xf - -C "$program"
 tar -cf - package.json package-lock.json .npmrc LICENSE CHANGELOG.md migrations contracts/out \
   scripts/run.mjs scripts/anvil.mjs runtime/anvil/anvil.json runtime/anvil/package.json \
-  deploy/setup.sh deploy/healthcheck.mjs | tar -xf - -C "$program"
+  deploy/setup.sh deploy/image-users.sh deploy/healthcheck.mjs | tar -xf - -C "$program"
 # The client package is a workspace that the lock file names.
 if [ -e packages/client/package.json ]; then tar -cf - packages/client/package.json | tar -xf - -C "$program"; fi
 

@@ -3,7 +3,7 @@
 # the master key, token keys, and the signer's trust in them. It runs as root, without a network, in its own container.
 # docs/operate/containers.md lists the volumes.
 set -eu
-umask 077
+umask 022
 signer=10001 api=10002 auth=10003 owner=10004
 # Node.js needs a folder that it may write to.
 export HOME=/tmp
@@ -34,30 +34,31 @@ secret() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
 if [ ! -e /etc/chatelaine-database/roles.sql ]; then
   owner_password=$(secret) auth_password=$(secret) api_password=$(secret)
   keep() { # FOLDER USER ROLE PASSWORD
-    printf '*:*:*:%s:%s\n' "$3" "$4" >"$1/pgpass"
+    (umask 077 && printf '*:*:*:%s:%s\n' "$3" "$4" >"$1/pgpass")
     chown "$2:$2" "$1/pgpass"
   }
   keep /etc/chatelaine-owner $owner chatelaine "$owner_password"
   keep /etc/chatelaine-auth $auth chatelaine_auth "$auth_password"
   keep /etc/chatelaine-api $api chatelaine_api "$api_password"
   # Only the database container mounts this folder, and its user differs from image to image.
-  umask 022
   printf '%s' "$owner_password" >/etc/chatelaine-database/password
   printf "create role chatelaine_auth login password '%s';\ncreate role chatelaine_api login password '%s';\n" \
     "$auth_password" "$api_password" >/etc/chatelaine-database/roles.sql.part
   mv /etc/chatelaine-database/roles.sql.part /etc/chatelaine-database/roles.sql
-  umask 077
 fi
 
 if [ ! -e /etc/chatelaine-auth/providers.json ]; then
-  cp "${SETUP_PROVIDERS:-/setup/providers.json}" /etc/chatelaine-auth/providers.json
+  (umask 077 && cat /setup/providers.json >/etc/chatelaine-auth/providers.json)
   chown $auth:$auth /etc/chatelaine-auth/providers.json
 fi
 [ -e "$AUTH_KEYS_FILE" ] || as $auth chatelaine auth-keys create
 if [ ! -e "$SIGNER_KEK_FILE" ]; then
   as $signer chatelaine signer create-key
-  # Later keys are accepted by hand: docs/operate/key-rotation.md.
+  echo 'Copy the volume signer-key to a place where no backup is.'
+fi
+# Only the first keys are accepted here, later ones by hand: docs/operate/key-rotation.md.
+if [ ! -e /etc/chatelaine-signer/trusted ]; then
   as $signer chatelaine signer trust-key --accept "$(as $auth chatelaine auth-keys fingerprints)"
-  echo 'The master key was created. Copy the volume signer-key to a place where no backup is: without it every account is lost.'
+  as $signer touch /etc/chatelaine-signer/trusted
 fi
 echo 'The volumes are ready.'

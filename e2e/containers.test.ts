@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { tmpdir } from 'node:os'
@@ -28,12 +28,15 @@ let tree: string
 before(async () => {
   if (skip !== false) return
   folder = await mkdtemp(join(tmpdir(), 'chatelaine-containers-'))
+  // PostgreSQL reads its password here.
+  await chmod(folder, 0o755)
   tree = join(folder, 'image')
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env.PATH}` }
   execFileSync(join(ROOT, 'deploy/image-tree.sh'), [ROOT, tree], { env, stdio: 'pipe' })
   assert.ok(!existsSync(join(tree, 'usr/local/bin/anvil')))
   execFileSync(join(ROOT, 'deploy/image-chain.sh'), [tree], { env, stdio: 'pipe' })
   makeBase(tree)
+  execFileSync(join(tree, 'opt/chatelaine/deploy/image-users.sh'), [tree])
 })
 after(async () => {
   if (skip === false) await rm(folder, { recursive: true, force: true })
@@ -63,27 +66,27 @@ test(
       try {
         await Promise.all([engine.up('chain'), engine.up('auth').then(() => engine.up('api'))])
         const isUp = async (url: string) => (await engine.ask(url)).status === 200
-        await until('both are ready', async () => (await isUp('http://auth:4001/readyz')) && isUp('http://api:4000/readyz'), 60_000) // prettier-ignore
-        assert.equal(engine.logOf('setup').includes('The master key was created'), start === 'first')
+        await until('both are ready', async () => (await isUp('http://127.0.0.1:4001/readyz')) && isUp('http://127.0.0.1:4000/readyz'), 25_000) // prettier-ignore
+        assert.equal(engine.logOf('setup').includes('A master key'), start === 'first')
 
         if (start === 'first') {
-          const made = await engine.exec('auth', ['app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', 'https://shop.example/callback', '--permission', 'contracts:read', '--confidential', '--json']) // prettier-ignore
+          const made = await engine.exec('auth', ['app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', 'https://shop.example/callback', '--permission', 'users:read', '--confidential', '--json']) // prettier-ignore
           assert.equal(made.code, 0, made.err)
           secret = (JSON.parse(made.out) as { secret: string }).secret
         }
-        const granted = await engine.ask('http://auth:4001/oauth/token', {
+        const granted = await engine.ask('http://127.0.0.1:4001/oauth/token', {
           method: 'POST',
           headers: { ...SIGN_IN, 'content-type': 'application/x-www-form-urlencoded', authorization: `Basic ${btoa(`shop:${secret}`)}` }, // prettier-ignore
-          body: 'grant_type=client_credentials&scope=contracts:read&resource=https://wallet.example/v1',
+          body: 'grant_type=client_credentials',
         })
         assert.equal(granted.status, 200, granted.text)
         const { access_token: token } = JSON.parse(granted.text) as { access_token: string }
-        const block = await engine.ask('http://api:4000/v1/rpc', {
-          method: 'POST',
-          headers: { host: 'wallet.example', 'content-type': 'application/json', authorization: `Bearer ${token}` },
-          body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_chainId', params: [] }),
+        const users = await engine.ask('http://127.0.0.1:4000/v1/users', {
+          headers: { host: 'wallet.example', authorization: `Bearer ${token}` },
         })
-        assert.deepEqual([block.status, JSON.parse(block.text)], [200, { jsonrpc: '2.0', id: 1, result: '0x7a69' }])
+        assert.deepEqual([users.status, users.text], [200, '[]'])
+        const { checks } = JSON.parse((await engine.ask('http://127.0.0.1:9464/readyz')).text) as { checks: { name: string; ok: boolean }[] } // prettier-ignore
+        assert.deepEqual(checks.map(({ name, ok }) => [name, ok]), [['database', true], ['signer', true], ['authorization server', true], ['chain local', true]]) // prettier-ignore
 
         await t.test(`${start} start: what the doctor finds in the containers`, async () => {
           const codesOf = async (service: string) => {
@@ -114,6 +117,7 @@ test(
           assert.equal(await can('api', 'ls /etc/chatelaine-auth/* || ls /run/chatelaine-signer-auth/*'), false)
         })
       } catch (error) {
+        for (const port of [9464, 9465]) t.diagnostic((await engine.ask(`http://127.0.0.1:${port}/readyz`)).text)
         for (const name of ['setup', 'migrate', 'signer', 'auth', 'api', 'chain'])
           t.diagnostic(`${name}: ${engine.logOf(name)}`)
         throw error
