@@ -12,7 +12,7 @@ cd "$source"
 find src -type f ! -name '*.test.ts' -print | tar -cf - -T - | tar -xf - -C "$program"
 tar -cf - package.json package-lock.json .npmrc LICENSE CHANGELOG.md migrations contracts/out \
   scripts/run.mjs scripts/anvil.mjs runtime/anvil/anvil.json runtime/anvil/package.json \
-  deploy/setup.sh deploy/image-users.sh deploy/healthcheck.mjs | tar -xf - -C "$program"
+  deploy/setup.sh deploy/image-users.sh deploy/healthcheck.mjs deploy/chain.mjs | tar -xf - -C "$program"
 # The client package is a workspace that the lock file names.
 if [ -e packages/client/package.json ]; then tar -cf - packages/client/package.json | tar -xf - -C "$program"; fi
 
@@ -26,7 +26,7 @@ ln -sf /opt/chatelaine/scripts/run.mjs "$target/usr/local/bin/chatelaine"
 # Mount points, so that a read-only root file system has them. `setup.sh` sets their owners.
 for folder in /etc/chatelaine-signer /etc/chatelaine-auth /etc/chatelaine-api /etc/chatelaine-owner \
   /etc/chatelaine-database /var/lib/chatelaine-signer /var/lib/chatelaine-auth /run/chatelaine-signer \
-  /run/chatelaine-signer-auth /run/chatelaine-auth; do
+  /run/chatelaine-signer-auth /run/chatelaine-auth /chain; do
   mkdir -p "$target$folder"
 done
 chmod -R u=rwX,go=rX "$program"

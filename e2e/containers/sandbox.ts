@@ -120,7 +120,10 @@ export async function openEngine({ services }: ComposeFile, tree: string, volume
 
   const entryOf = (name: string): string[] => {
     const { entrypoint, command = [], profiles = [] } = services[name]!
-    return [...(entrypoint ?? [profiles.includes('try') ? 'anvil' : 'chatelaine']), ...command]
+    return [
+      ...(entrypoint ?? (profiles.includes('try') ? ['node', '/opt/chatelaine/deploy/chain.mjs'] : ['chatelaine'])),
+      ...command,
+    ]
   }
 
   async function up(name: string): Promise<void> {
