@@ -4,14 +4,15 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 
 const FOLDER = '/chain'
 const PORT = 8545
+// 16 blocks until finality: a chain that is killed loses the blocks since its last state.
 const genesis = `${FOLDER}/genesis`
 // With another genesis, it would be another chain after a restart.
 if (!existsSync(genesis)) writeFileSync(genesis, String(Math.floor(Date.now() / 1_000)))
 const anvil = spawn(
   'anvil',
   [
-    ...['--host', '0.0.0.0', '--port', String(PORT), '--chain-id', '31337', '--slots-in-an-epoch', '1', '--quiet'],
-    ...['--timestamp', readFileSync(genesis, 'utf8'), '--state', `${FOLDER}/state.json`, '--state-interval', '10'],
+    ...['--host', '0.0.0.0', '--port', String(PORT), '--chain-id', '31337', '--slots-in-an-epoch', '8', '--quiet'],
+    ...['--timestamp', readFileSync(genesis, 'utf8'), '--state', `${FOLDER}/state.json`, '--state-interval', '5'],
     ...['--no-mining', '--prune-history', '64'],
   ],
   { stdio: 'inherit' },

@@ -23,10 +23,13 @@ export type ComposeService = {
 export type ComposeFile = { services: Record<string, ComposeService>; volumes: Record<string, null> }
 
 /** Reads compose.yaml as `docker compose` does: merged, and with the defaults of all variables. */
-export function readCompose(file: string): ComposeFile {
-  const text = readFileSync(file, 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
+export function readCompose(path: string): ComposeFile {
+  const text = readFileSync(path, 'utf8').replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
   if (text.includes('${')) throw new Error('a variable of compose.yaml has no default')
-  return parse(text, { merge: true }) as ComposeFile
+  const file = parse(text, { merge: true }) as ComposeFile
+  for (const service of Object.values(file.services))
+    for (const [key, value] of Object.entries(service.environment ?? {})) service.environment![key] = String(value)
+  return file
 }
 
 /** Splits `VOLUME:PATH:ro`. */

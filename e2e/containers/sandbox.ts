@@ -1,6 +1,6 @@
 import { execFile, spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -48,6 +48,9 @@ type Engine = {
   /** Ends all services in order; volumes remain. */
   down(): Promise<void>
 }
+
+const childrenOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number) // prettier-ignore
 
 /** Adds what the base image has: folders to mount, a host table, Node.js. */
 export function makeBase(tree: string): void {
@@ -189,9 +192,11 @@ export async function openEngine({ services }: ComposeFile, tree: string, volume
     logOf: (name) => logs.get(name) ?? '',
     async down() {
       for (const [name, child] of [...running].toReversed()) {
-        // The process below nsenter is bubblewrap, and the one below that the program.
-        await run('pkill', ['-TERM', '-P', String(child.pid)]).catch(() => {})
-        child.kill('SIGTERM')
+        // Below bubblewrap is the first process of the container, and below that the program.
+        const [init] = childrenOf(child.pid!)
+        const [program] = init === undefined ? [] : childrenOf(init)
+        if (program === undefined) child.kill('SIGKILL')
+        else process.kill(program, 'SIGTERM')
         if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
         running.delete(name)
       }
