@@ -55,6 +55,7 @@ export const SECTIONS = [
       'docs/operate/README.md',
       'docs/operate/deploy.md',
       'docs/operate/debian.md',
+      'docs/operate/containers.md',
       'docs/operate/networks.md',
       'docs/operate/nodes.md',
       'docs/operate/identity-providers.md',

@@ -181,7 +181,7 @@ export function signerFaults(
       ? [{ code: 'token_key_not_trusted' as const, detail: 'the signer does not trust the key that tokens are signed with: chatelaine signer trust-key' }] // prettier-ignore
       : []),
     ...(accessTokenSeconds > maxTokenSeconds
-      ? [{ code: 'token_lifetime_too_long' as const, detail: 'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS' }] // prettier-ignore
+      ? [{ code: 'token_lifetime_too_long' as const, detail: 'the signer rejects the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS' }] // prettier-ignore
       : []),
     ...(revocations === 'stale'
       ? [{ code: 'revocations_stale' as const, detail: 'the signer has no fresh list of revoked tokens' }]

@@ -20,7 +20,7 @@ export type NodeReport = Needs & {
   hasFirstBlock: boolean
 }
 
-type Wanted = {
+type NodeQuestions = {
   clock: Clock
   wantsFinalized: boolean
   wantsTraces: boolean
@@ -35,7 +35,7 @@ const SPAN = 100
 /** Asks a node for its chain, as a start does, and for optional methods. @returns null if it does not respond */
 export async function examineNode(
   url: string,
-  { clock, wantsFinalized, wantsTraces, firstBlock }: Wanted,
+  { clock, wantsFinalized, wantsTraces, firstBlock }: NodeQuestions,
 ): Promise<NodeReport | null> {
   const node = openNode(url, clock)
   const ask = async (method: string, ...params: unknown[]): Promise<unknown> => {
