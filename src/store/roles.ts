@@ -32,7 +32,7 @@ export const OF_AUTH: Grants = {
     'backfill_work',
   ],
   without: {},
-  // Whether an approved write has signed bytes, but not the bytes.
+  // The authorization server may read whether an approved write has signed bytes, but not the bytes.
   more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals', 'select (transaction_id, is_cancel) on attempts'], // prettier-ignore
 }
 

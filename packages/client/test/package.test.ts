@@ -1,15 +1,14 @@
 // tier: all, because it builds the package with the compiler, npm and a bundler
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { cp, mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
+import { buildClient } from '../../../e2e/client-package.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
-const PACKAGE = join(ROOT, 'packages/client')
 type Manifest = {
   exports: Record<string, { types: string; default: string }>
   peerDependencies: Record<string, string>
@@ -17,15 +16,12 @@ type Manifest = {
 
 let built: string
 let manifest: Manifest
+let drop: () => Promise<void>
 before(async () => {
-  built = await mkdtemp(join(tmpdir(), 'chatelaine-client-'))
-  const tsc = join(ROOT, 'node_modules/.bin/tsc')
-  execFileSync(tsc, ['-p', join(PACKAGE, 'tsconfig.build.json'), '--outDir', join(built, 'dist')], { stdio: 'inherit' })
-  for (const name of ['package.json', 'README.md', 'LICENSE']) await cp(join(PACKAGE, name), join(built, name))
-  await symlink(join(ROOT, 'node_modules'), join(built, 'node_modules'))
+  ;({ folder: built, drop } = await buildClient())
   manifest = JSON.parse(await readFile(join(built, 'package.json'), 'utf8')) as Manifest
 })
-after(() => rm(built, { recursive: true }))
+after(() => drop())
 
 test('the tarball has each entry with its types, the readme and the license, and no source or test', () => {
   const text = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts', '--offline'], { cwd: built, encoding: 'utf8' }) // prettier-ignore
