@@ -1,6 +1,6 @@
 /**
  * `npm run release -- FOLDER`: writes what accompanies the tag of a release. `sbom.cdx.json` lists the production packages
- * (CycloneDX), `notes.md` is the section of this version in CHANGELOG.md.
+ * (CycloneDX), `notes.txt` is the section of this version in CHANGELOG.md.
  */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -18,8 +18,8 @@ if (folder === undefined || more.length > 0) {
 }
 mkdirSync(folder, { recursive: true })
 writeFileSync(join(folder, 'sbom.cdx.json'), `${JSON.stringify(readSbom(), null, 2)}\n`)
-writeFileSync(join(folder, 'notes.md'), readNotes())
-console.log(`${folder}: sbom.cdx.json, notes.md of version ${version}`)
+writeFileSync(join(folder, 'notes.txt'), readNotes())
+console.log(`${folder}: sbom.cdx.json, notes.txt of version ${version}`)
 
 /**
  * Runs `npm sbom` on the production half of the lock file. With `--omit dev` on the whole of it, npm 11 leaves out packages

@@ -51,7 +51,7 @@ test('a release comes with a list of every production package and no other, and 
   }
   assert.equal(sbom.dependencies.length, new Set(sbom.dependencies.map(({ ref }) => ref)).size)
 
-  const notes = text(join(folder, 'notes.md'))
+  const notes = text(join(folder, 'notes.txt'))
   assert.ok(notes.startsWith(`# Chatelaine ${version}\n`))
   const ofChangelog = text(join(ROOT, 'CHANGELOG.md'))
   for (const line of notes.split('\n').slice(1)) assert.ok(ofChangelog.includes(line))
