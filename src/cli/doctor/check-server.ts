@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import type { Listen } from '../../config.ts'
+import { networkInterfaces } from 'node:os'
+import type { Config, Listen } from '../../config.ts'
 import type { Diagnosis } from '../../findings.ts'
 import type { ProxyProbe } from '../../http/proxy-probe.ts'
 import { VERSION } from '../../version.ts'
@@ -26,24 +27,38 @@ export async function checkServer({ config, part, db, get }: Examined): Promise<
   return [
     ...(version === VERSION ? [] : [finding('server_version_differs', `the running server is version ${version ?? 'unknown'}, and ${VERSION} is installed`)]), // prettier-ignore
     ...failed.map(({ name, detail }) => finding('server_check_failed', `${name}: ${detail ?? 'failed'}`)),
-    ...(await checkProxy(get, { listen, origin })),
+    ...(await checkProxy(get, { listen, origin, trusted: config.TRUST_PROXY })),
   ]
 }
 
 /** Sends a request with a forged X-Forwarded-For through the proxy, and asks the server for the address that it saw. */
 async function checkProxy(
   get: Examined['get'],
-  { listen, origin }: { listen: Listen; origin: string },
+  { listen, origin, trusted }: { listen: Listen; origin: string; trusted: Config['TRUST_PROXY'] },
 ): Promise<Diagnosis[]> {
   const probe = randomBytes(16).toString('hex')
   const sent = await get(`${origin}/healthz?probe=${probe}`, { 'x-forwarded-for': FORGED })
   const seen = sent === null ? null : ((await get(`${urlOf(listen)}/proxy-probe/${probe}`)) as ProxyProbe | null)
   if (seen === null) return [finding('origin_unreachable', `the server does not receive requests to ${origin}`)]
-  if (seen.client === FORGED)
+  return findings(seen, trusted)
+}
+
+function findings({ client, peer, forwardedFor }: ProxyProbe, trusted: Config['TRUST_PROXY']): Diagnosis[] {
+  const hops = (forwardedFor ?? '').split(',').map((hop) => hop.trim())
+  // On the proxy's own machine, this command itself is a trusted address, which a client elsewhere is not.
+  const isTrustedItself = typeof trusted === 'object' && hops.length > 1 && isThisMachine(hops[1]!)
+  if (client === FORGED && !isTrustedItself)
     return [finding('forged_address_trusted', 'a client can choose its own address in X-Forwarded-For, and so evade rate limits')] // prettier-ignore
-  if (seen.forwardedFor !== FORGED && seen.forwardedFor !== null && seen.client === seen.peer)
+  const isProxied = forwardedFor !== null && forwardedFor !== FORGED
+  if (isProxied && (trusted === 0 || (client === peer && client !== hops.at(-1))))
     return [finding('proxy_not_trusted', 'the address of the proxy counts as the client, so that all clients share one rate limit')] // prettier-ignore
   return []
+}
+
+function isThisMachine(address: string): boolean {
+  const plain = address.replace(/^::ffff:/, '')
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).map((one) => one.address))
+  return own.includes(plain)
 }
 
 const urlOf = ({ host, port }: Listen): string => `http://${host.includes(':') ? `[${host}]` : host}:${port}`

@@ -310,6 +310,15 @@ for (const [index, [code, plant]] of planted.entries())
     }
   })
 
+test('on the machine of the proxy, the address of the doctor itself is no fault; one proxy too many is', async () => {
+  const seen = { client: '192.0.2.77', peer: '127.0.0.1', forwardedFor: '192.0.2.77, 127.0.0.1' }
+  assert.deepEqual(beyond(await examine({ env: { TRUST_PROXY: '127.0.0.1' }, seen })), [])
+  assert.deepEqual(beyond(await examine({ env: { TRUST_PROXY: '2' }, seen })), ['forged_address_trusted'])
+  const replaced = { client: '127.0.0.1', peer: '127.0.0.1', forwardedFor: '127.0.0.1' }
+  assert.deepEqual(beyond(await examine({ seen: replaced })), [])
+  assert.deepEqual(beyond(await examine({ env: { TRUST_PROXY: '0' }, seen: replaced })), ['proxy_not_trusted'])
+})
+
 test('every code has a planted fault, or a test of its own; the guide lists all of them', async () => {
   const apart = new Set(['database_read_only', 'database_not_durable', 'role_is_superuser', 'role_too_narrow'])
   const codes = new Set<string>(planted.map(([code]) => code))
