@@ -810,7 +810,7 @@ create table operator_actions (
   seq bigint primary key,
   at timestamptz not null,
   actor text not null,
-  via text not null check (via in ('api', 'command')),
+  via text not null check (via in ('api', 'command', 'console')),
   action text not null,
   target text not null,
   -- the JSON text of what changed, as it was hashed
@@ -825,3 +825,24 @@ create table operator_head (
   seq bigint not null,
   record bytea not null check (length(record) = 32)
 );
+
+-- The identities that may open the console, each with its role. A sign-in with another identity of the same account gives no role. seal: as
+-- applications.seal; a row without one gives no role.
+create table operators (
+  user_id text primary key,
+  role text not null check (role in ('owner', 'operator', 'support', 'viewer')),
+  created_at timestamptz not null default now(),
+  seal text
+);
+
+------------------------------------------------------------------------------------------------------------------------------------------
+-- console: for its charts, the requests of each five minutes that were answered with success. Written every few seconds by each process,
+-- never by a request; rows are deleted after eight days.
+
+create table activity (
+  kind text not null check (kind in ('write', 'read', 'sign-in')),
+  -- when the five minutes began
+  at timestamptz not null,
+  count bigint not null,
+  primary key (kind, at)
+) with (fillfactor = 50);

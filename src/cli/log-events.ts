@@ -13,6 +13,7 @@ export const LOG_EVENTS: Record<string, string> = {
   account_used_elsewhere:
     'A foreign transaction used a nonce of an exported or imported account. It resumes by itself.',
   accounts_marked_exported: 'The signer reported exported or imported keys, and these accounts were marked.',
+  activity_not_stored: 'Counts for the charts of the console were not stored. The next round stores them.',
   address_not_proven:
     'A stored address differs from the one that the signer attests. Nothing is shown or sent. Compare the database with a backup.',
   addresses_attested: 'The signer attested addresses that had no attestation of its identity.',
@@ -146,6 +147,7 @@ export const LOG_EVENTS: Record<string, string> = {
   signed_in: 'A user signed in with this provider.',
   signer_died: 'The signer of a development installation ended. It is started again.',
   signer_identity_changed: 'The signer has another identity. If you did not restore or replace it, stop the server.',
+  signer_not_seen: 'The overview of the console could not reach the signer, and names this as a problem.',
   signer_not_separated: 'Server and signer run as the same user of the machine. Give each its own.',
   signer_ready: 'The signer accepts requests.',
   signer_restart_failed: 'The signer of a development installation could not be restarted.',

@@ -60,6 +60,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => program.addCommand((await import('./auth-keys.ts')).authKeys(shell)),
   },
   {
+    name: 'operator',
+    group: 'Setup',
+    user: 'the authorization server’s user',
+    description: 'manage operators of the console: docs/operate/console.md',
+    add: async (program, shell) => program.addCommand((await import('./operator.ts')).operator(shell)),
+  },
+  {
     name: 'operator-token',
     group: 'Setup',
     user: SERVER,

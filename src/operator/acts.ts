@@ -31,6 +31,7 @@ import type { StoppedLane } from '../transactions/lane-wire.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
+import { dropOperator, operatorState, putOperator, type ConsoleRole } from './operators.ts'
 
 /**
  * Opens the changes that an operator can make, by the API or by a command. Each is recorded in `operator_actions`.
@@ -71,7 +72,9 @@ export function operatorActs(
     suspend: (clientId: string) => onApplication('suspend', clientId, (app) => suspendApplication(app, clientId)),
     resume: (clientId: string) => onApplication('resume', clientId, (app) => resumeApplication(app, clientId)),
     trustIssuer: (clientId: string, provider: string, draft: IssuerDraft) =>
-      onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft, { by: by.via })),
+      onApplication('trust-issuer', clientId, (app) =>
+        trustIssuer(app, clientId, provider, draft, { by: by.via === 'command' ? 'command' : 'api' }),
+      ),
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
     freeze: (userId: UserId, end: End): Promise<FreezeState> =>
@@ -103,6 +106,16 @@ export function operatorActs(
           look: () => (db) => readWithdrawal(db, asked.grant),
         },
         (db) => askToWithdraw(db, sponsor, asked),
+      ),
+    addOperator: async (userId: UserId, role: ConsoleRole) => {
+      const sealKeys = await readSealKeys()
+      return recorded(root, by, { action: 'add-operator', target: userId, look: operatorState }, (db) =>
+        putOperator({ db, sealKeys }, { userId, role }),
+      )
+    },
+    removeOperator: (userId: UserId) =>
+      recorded(root, by, { action: 'remove-operator', target: userId, look: operatorState }, (db) =>
+        dropOperator(db, userId),
       ),
     /** Recorded before it begins: it has many steps, and its actor must be known even if it fails half-way. */
     signOut: async (userId: UserId, end: End): Promise<SignedOut> => {

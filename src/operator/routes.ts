@@ -1,8 +1,9 @@
 /**
  * operator: the operator API, and the record of operator actions.
- * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, including commands.
+ * Owns: operators' tokens and roles, operators of the console, the routes under /operator, the chained record of actions,
+ *   including commands and the console.
  * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
- * Tables: operator_actions, operator_head.
+ * Tables: operator_actions, operator_head, operators.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -34,6 +35,7 @@ import { listAccountTransactions } from './account-transactions.ts'
 import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
+import { listOperators } from './operators.ts'
 import * as wire from './wire.ts'
 import { forgetApplication } from '../applications/registry.ts'
 
@@ -279,6 +281,25 @@ export async function operatorApi(
     scope.get('/operator/v1/actions/verify', { schema: wire.verifyActions }, () => verifyActions(db))
 
     if (issue !== null) {
+      // For `chatelaine operator` beside a server that holds the embedded database. In production the command works on
+      // the database: a token of this API must not be able to give someone a role that outlasts it.
+      /** GET /operator/v1/operators: in development only. */
+      scope.get('/operator/v1/operators', { schema: { hide: true } }, () => listOperators(app))
+
+      /** PUT /operator/v1/operators/:userId: in development only. Errors: invalid_user_id. */
+      scope.put<{ Params: { userId: string }; Body: Static<typeof wire.NewOperatorRole> }>(
+        '/operator/v1/operators/:userId',
+        { schema: { hide: true, body: wire.NewOperatorRole } },
+        (request) => acts(request).addOperator(textOf(request.params.userId), request.body.role),
+      )
+
+      /** DELETE /operator/v1/operators/:userId: in development only. Errors: not_found. */
+      scope.delete<{ Params: { userId: string } }>(
+        '/operator/v1/operators/:userId',
+        { schema: { hide: true } },
+        (request) => acts(request).removeOperator(textOf(request.params.userId)),
+      )
+
       /** POST /operator/v1/tokens: in development only. Errors: not_found. */
       scope.post<{ Body: Static<typeof wire.NewToken> }>(
         '/operator/v1/tokens',

@@ -50,7 +50,7 @@ const OperatorAction = Type.Object(
     seq: Type.Integer(),
     at: Type.String({ format: 'date-time' }),
     actor: Type.String({ description: 'Name of the operator token, or system user that ran a command' }),
-    via: Type.Union([Type.Literal('api'), Type.Literal('command')]),
+    via: Type.Union([Type.Literal('api'), Type.Literal('command'), Type.Literal('console')]),
     action: Type.String(),
     target: Type.String(),
     before: Changed,
@@ -89,6 +89,18 @@ export type VerifiedActions = Static<typeof VerifiedActions>
 
 export const NewToken = Type.Object(
   { user: Type.String({ minLength: 1, maxLength: 300 }), clientId: Type.Optional(Type.String({ maxLength: 255 })) },
+  { additionalProperties: false },
+)
+
+export const NewOperatorRole = Type.Object(
+  {
+    role: Type.Union([
+      Type.Literal('owner'),
+      Type.Literal('operator'),
+      Type.Literal('support'),
+      Type.Literal('viewer'),
+    ]),
+  },
   { additionalProperties: false },
 )
 

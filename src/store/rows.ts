@@ -416,7 +416,7 @@ export type Database = {
     seq: number
     at: Time
     actor: string
-    via: 'api' | 'command'
+    via: 'api' | 'command' | 'console'
     action: string
     target: string
     before: string | null
@@ -424,6 +424,13 @@ export type Database = {
     record: Bytes
   }
   operator_head: { id: number; seq: number; record: Bytes }
+  operators: {
+    user_id: string
+    role: 'owner' | 'operator' | 'support' | 'viewer'
+    created_at: DefaultTime
+    seal: ColumnType<string | null, string | null | undefined, string | null>
+  }
+  activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number
     epoch: number
