@@ -393,6 +393,20 @@ create table waits (
   primary key (chain_id, sender, nonce)
 ) with (fillfactor = 70);
 
+-- Changes of open transactions that an operator requested. A server of the API makes them: the authorization server has no node.
+create table requested_changes (
+  transaction_id text primary key,
+  chain_id bigint not null,
+  change text not null check (change in ('cancel', 'speed-up')),
+  asked_at timestamptz not null default now(),
+  -- when a process last undertook it: another one takes it over a minute later
+  claimed_at timestamptz,
+  done_at timestamptz,
+  -- why it was not done: asked for again, it is tried again
+  refusal text
+);
+create index requested_changes_open on requested_changes (chain_id) where done_at is null and refusal is null;
+
 -- Through which final write of each network, in the order of block and id, bytes were dropped.
 create table swept (
   chain_id bigint primary key,

@@ -48,6 +48,7 @@ import { startUnsignedSweep } from './signatures/sweep.ts'
 import { followTransactions } from './transactions/settle/follow.ts'
 import { startKeeper, type Keeper } from './transactions/recovery/keeper.ts'
 import { isAnswered } from './transactions/key.ts'
+import { startChanging } from './transactions/recovery/requested-changes.ts'
 import { startReplay } from './transactions/recovery/replay.ts'
 import { startByteSweep } from './transactions/settle/sweep.ts'
 import { startWithdrawing } from './transactions/sponsors/withdraw.ts'
@@ -230,7 +231,7 @@ export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
     ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
-    ...[startWithdrawing(app), startWatchingSponsors(app), startCountingStopped(app)],
+    ...[startWithdrawing(app), startChanging(app), startWatchingSponsors(app), startCountingStopped(app)],
     // A separate API counts its own requests; otherwise the workers of the authorization server store all counts.
     ...(app.auth === null ? [] : [startStoringActivity(app)]),
   ]

@@ -53,6 +53,7 @@ function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, ac
   if (table === 'approvals' && name === 'state') return ['waiting', 'approved', 'denied'][n % 3]
   if (name === 'via') return ['api', 'command', 'console'][n % 3]
   if (table === 'operators' && name === 'role') return ['owner', 'operator', 'support', 'viewer'][n % 4]
+  if (name === 'change') return ['cancel', 'speed-up'][n % 2]
   if (table === 'activity' && name === 'kind') return ['write', 'read', 'sign-in'][n % 3]
   // Both of an application, or neither.
   if (name.startsWith('sponsor_per_')) return n % 2 === 0 ? null : (2n ** 256n - 1n).toString()

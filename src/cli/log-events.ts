@@ -41,6 +41,9 @@ export const LOG_EVENTS: Record<string, string> = {
   chain_state_discarded: 'The embedded chain starts empty, because no saved state could be read.',
   chain_state_unreadable: 'A saved state of the embedded chain could not be read. An older one is tried.',
   chain_tick_failed: 'The embedded chain failed to mine a block. It is retried.',
+  change_refused: 'A cancellation or fee bump that an operator requested was rejected. Its reason is on the console.',
+  change_waits: 'A requested cancellation or fee bump failed and is retried.',
+  changes_failed: 'Requested changes of transactions were not read. It is retried every second.',
   clocks_apart:
     'A network’s or the server’s clock is far ahead of the signer’s, so sponsored writes cannot be signed. Correct the clocks that it names.',
   close_failed: 'A part of the program failed to close.',
@@ -171,6 +174,7 @@ export const LOG_EVENTS: Record<string, string> = {
   token_refresh_failed: 'Refreshing token names and symbols failed.',
   top_up_sent: 'A sponsor sent gas to a user.',
   transaction_cancelling: 'A transaction is being cancelled.',
+  transaction_changed: 'A server cancelled a transaction or bumped its fee, as an operator requested.',
   transaction_failed: 'A transaction can never be mined, because its nonce was used by another.',
   transaction_rejected: 'Nodes have rejected a transaction for one minute. See docs/operate/runbooks/stuck-write.md.',
   transaction_restore_failed: 'A transaction could not be restored from the signer’s ledger into the database.',

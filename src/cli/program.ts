@@ -133,6 +133,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
   },
   {
+    name: 'transaction',
+    group: 'Operate',
+    user: SERVER,
+    description: 'cancel pending transactions and bump their fees',
+    add: async (program, shell) => program.addCommand((await import('./transaction.ts')).transaction(shell)),
+  },
+  {
     name: 'signing-log',
     group: 'Recover',
     user: SERVER,

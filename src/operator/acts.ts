@@ -24,12 +24,15 @@ import type { Db, RootDb } from '../store/db.ts'
 import type { SealKeys } from '../store/seal.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
+import { askToChange, readChange, type TransactionChange } from '../transactions/recovery/requested-changes.ts'
 import { askToResume } from '../transactions/recovery/resume.ts'
 import { askToWithdraw, readWithdrawal } from '../transactions/sponsors/withdraw.ts'
 import type { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
+import type { Signer } from '../signer-wire/client.ts'
+import { cancelExport } from '../users/exported.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
-import type { FreezeState } from '../users/wire.ts'
+import type { ExportState, FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
 import { dropOperator, operatorState, putOperator, type ConsoleRole } from './operators.ts'
 
@@ -83,6 +86,12 @@ export function operatorActs(
       ),
     resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
+    cancelExport: (signer: Signer, userId: UserId): Promise<ExportState> =>
+      recorded(root, by, { action: 'cancel-export', target: userId }, (db) => cancelExport({ db, signer }, userId)),
+    changeTransaction: (id: string, change: TransactionChange['change']): Promise<TransactionChange> =>
+      recorded(root, by, { action: `${change}-transaction`, target: id, look: readChange }, (db) =>
+        askToChange(db, { id, change }),
+      ),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
     updateNetwork: (name: string, changes: NetworkChanges): Promise<NetworkFacts> =>

@@ -20,7 +20,7 @@ import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
 import { isSubject, parseUserId, userIdOf } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
-import { cancelExport, listExports } from '../users/exported.ts'
+import { listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { NewSponsor } from '../sponsors/wire.ts'
@@ -244,12 +244,7 @@ export async function operatorApi(
     scope.post<{ Params: { userId: string } }>(
       '/operator/v1/accounts/:userId/cancel-export',
       { schema: accountWire.cancelExport },
-      (request) => {
-        const target = textOf(request.params.userId)
-        return recorded(db, actorOf(request), { action: 'cancel-export', target }, (db) =>
-          cancelExport({ db, signer: app.signer }, target),
-        )
-      },
+      (request) => acts(request).cancelExport(app.signer, textOf(request.params.userId)),
     )
 
     for (const [action, schema] of [
@@ -264,6 +259,16 @@ export async function operatorApi(
         if (action === 'unfreeze') return unfreeze(userId)
         return action === 'freeze' ? freeze(userId, endIn(app)) : signOut(userId, endIn(app))
       })
+    }
+
+    for (const [change, schema] of [
+      ['cancel', wire.cancelTransaction],
+      ['speed-up', wire.speedUpTransaction],
+    ] as const) {
+      /** POST /operator/v1/transactions/:id/{cancel,speed-up}. Errors: transaction_not_found, not_cancellable. */
+      scope.post<{ Params: { id: string } }>(`/operator/v1/transactions/:id/${change}`, { schema }, (request) =>
+        acts(request).changeTransaction(textOf(request.params.id), change),
+      )
     }
 
     /** GET /operator/v1/actions: the actions of operators, newest first. */

@@ -13,6 +13,7 @@ import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
+import { TransactionChange } from '../transactions/change-wire.ts'
 import { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 
 const Secret = Type.String({
@@ -275,6 +276,26 @@ export const withdraw = {
   querystring: NoQuery,
   body: NewWithdrawal,
   ...answers(Withdrawal, 404, 413, 415),
+}
+const changeOf = {
+  ...shared,
+  params: Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  ...answers(TransactionChange, 404, 409),
+}
+export const cancelTransaction = {
+  ...changeOf,
+  operationId: 'cancelTransactionAsOperator',
+  summary: 'Request the cancellation of a pending transaction',
+  description:
+    'An API server sends an empty transaction with the same nonce at a higher fee within seconds. Whichever is mined first wins. Repeating the request retries a rejected one. Operations of sponsors cannot be changed here.',
+}
+export const speedUpTransaction = {
+  ...changeOf,
+  operationId: 'speedUpTransactionAsOperator',
+  summary: 'Request a fee bump of a pending transaction',
+  description:
+    'An API server sends the same transaction at a higher fee within seconds, within the limits of the signer and the network. Each request bumps the fee once.',
 }
 export const listNetworks = {
   ...shared,

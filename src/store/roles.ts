@@ -14,7 +14,7 @@ type Grants = {
 
 /** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'operators', 'activity', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'operators', 'activity', 'requested_changes', 'signing_log_head'], // prettier-ignore
   read: [
     'migrations',
     'application_usage',
@@ -54,12 +54,17 @@ export const OF_API: Grants = {
     'revoked_grants',
     'sponsors',
     'withdrawals',
+    'requested_changes',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
   // Locking a row requires the privilege to update one of its columns. `accounts.created_at` is harmless: only the
   // history uses it, to judge from which block it is complete. Someone who controls the API could make it claim too
   // much.
-  more: ['update (created_at) on accounts', 'update (transaction_id, refusal) on withdrawals'],
+  more: [
+    'update (created_at) on accounts',
+    'update (transaction_id, refusal) on withdrawals',
+    'update (claimed_at, done_at, refusal) on requested_changes',
+  ],
 }
 
 /**

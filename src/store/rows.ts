@@ -423,6 +423,15 @@ export type Database = {
     after: string | null
     record: Bytes
   }
+  requested_changes: {
+    transaction_id: string
+    chain_id: number
+    change: 'cancel' | 'speed-up'
+    asked_at: DefaultTime
+    claimed_at: MaybeTime
+    done_at: MaybeTime
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   operator_head: { id: number; seq: number; record: Bytes }
   operators: {
     user_id: string
