@@ -1,12 +1,14 @@
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
 import { forgetApplication } from '../applications/registry.ts'
+import { AppError } from '../errors.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { Actor } from '../operator/actions.ts'
 import { PageError } from '../texts/page-error.ts'
 import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.ts'
-import type { ConsoleDoor, ConsoleVisit } from './door.ts'
-import { code } from './layout.ts'
+import type { Texts } from '../texts/en.ts'
+import type { ConsoleContent, ConsoleDoor, ConsoleVisit } from './door.ts'
+import { card, code } from './layout.ts'
 
 /**
  * Registers POST /console/act/:action for every action: `target`, `confirm` for sensitive ones, and further fields of the
@@ -15,7 +17,7 @@ import { code } from './layout.ts'
 export function registerActions(app: App, door: ConsoleDoor): void {
   const registry = { db: app.db, readSealKeys: () => Promise.resolve(app.sealKeys) }
   for (const [name, action] of Object.entries(ACTIONS) as [ActionName, ConsoleAction][])
-    door.post(`/console/act/${name}`, async ({ form, requireFresh, userId, role }) => {
+    door.post(`/console/act/${name}`, async ({ form, requireFresh, userId, role, words }) => {
       const target = (form.target ?? '').trim()
       const back = action.back(target)
       if (!mayDo(role, name)) throw new PageError('insufficient_scope', ({ console: texts }) => texts.notAllowed)
@@ -26,10 +28,37 @@ export function registerActions(app: App, door: ConsoleDoor): void {
       }
       const actor: Actor = { name: userId, via: 'console', log: app.telemetry.log }
       const acts = operatorActs(registry, actor, (clientId) => forgetApplication(app, clientId))
-      await action.run({ acts, app, by: userId }, target, form)
-      return `${back}?done=${name}`
+      const done = await action.run({ acts, app, by: userId }, target, form).catch(inWords)
+      // A secret is on this one page only: not in an address, and not in the database.
+      return isSecret(done) ? secretPage(words, back, done.secret) : `${back}?done=${name}`
     })
 }
+
+/** Shows operators the detail of an error, which is English, like logs and the operator API. */
+function inWords(error: unknown): never {
+  if (!(error instanceof AppError) || error instanceof PageError) throw error
+  const { message } = error
+  throw new PageError(error.code, () => message, { cause: error })
+}
+
+const isSecret = (done: unknown): done is { secret: string } =>
+  typeof done === 'object' && done !== null && 'secret' in done && typeof done.secret === 'string'
+
+const secretPage = (
+  { console: { secret: texts, back: backText } }: Texts,
+  back: string,
+  secret: string,
+): ConsoleContent => ({
+  place: 'applications',
+  title: texts.title,
+  body: card(
+    texts.title,
+    html`<p>${texts.hint}</p>
+      <pre>${secret}</pre>
+      <p><a href="${back}">${backText}</a></p>`,
+    'h1',
+  ),
+})
 
 /**
  * Renders the form of an action with its command line; nothing if the operator may not do it.

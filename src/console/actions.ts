@@ -1,10 +1,11 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
+import { endIn } from '../oauth/sign-out.ts'
 import { operatorActs } from '../operator/acts.ts'
 import { isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
 import { PageError } from '../texts/page-error.ts'
-import { quoted } from './layout.ts'
+import { applicationPath, quoted, transactionPath, userPath } from './layout.ts'
 
 type Acts = ReturnType<typeof operatorActs>
 type ActionForm = Record<string, string | undefined>
@@ -27,12 +28,111 @@ export type ConsoleAction = {
 
 /** Every action of the console, by the name under which it is recorded. Each calls a function of the operator API. */
 export const ACTIONS = {
+  freeze: {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account freeze ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.freeze(target, endIn(app)),
+  },
+  unfreeze: {
+    least: 'operator',
+    isSensitive: true,
+    back: userPath,
+    command: (target) => `chatelaine account unfreeze ${quoted(target)}`,
+    run: ({ acts }, target) => acts.unfreeze(target),
+  },
+  'sign-out': {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account sign-out ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.signOut(target, endIn(app)),
+  },
+  'resume-account': {
+    least: 'operator',
+    isSensitive: true,
+    back: userPath,
+    command: (target) => `chatelaine account resume ${quoted(target)}`,
+    run: ({ acts }, target) => acts.resumeAccount(target),
+  },
+  'cancel-export': {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account cancel-export ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.cancelExport(app.signer, target),
+  },
+  'cancel-transaction': {
+    least: 'support',
+    isSensitive: false,
+    back: transactionPath,
+    command: (target) => `chatelaine transaction cancel ${quoted(target)}`,
+    run: ({ acts }, target) => acts.changeTransaction(target, 'cancel'),
+  },
+  'speed-up-transaction': {
+    least: 'support',
+    isSensitive: false,
+    back: transactionPath,
+    command: (target) => `chatelaine transaction speed-up ${quoted(target)}`,
+    run: ({ acts }, target) => acts.changeTransaction(target, 'speed-up'),
+  },
+  suspend: {
+    least: 'operator',
+    isSensitive: false,
+    back: applicationPath,
+    command: (target) => `chatelaine app suspend ${quoted(target)}`,
+    run: ({ acts }, target) => acts.suspend(target),
+  },
+  resume: {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app resume ${quoted(target)}`,
+    run: ({ acts }, target) => acts.resume(target),
+  },
+  'rotate-secret': {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app rotate-secret ${quoted(target)}`,
+    run: ({ acts }, target) => acts.rotateSecret(target),
+  },
+  'reset-secret': {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app rotate-secret ${quoted(target)} --end-old`,
+    run: ({ acts }, target) => acts.resetSecret(target),
+  },
+  'create-sponsor': {
+    least: 'operator',
+    isSensitive: false,
+    back: () => '/console/networks',
+    command: (target, { name = 'NAME' }) => `chatelaine sponsor create ${quoted(name)} --network ${quoted(target)}`,
+    run: ({ acts, app }, target, { name = '' }) => acts.createSponsor(app, { name, network: target }),
+  },
+  'set-network': {
+    least: 'operator',
+    isSensitive: true,
+    back: () => '/console/networks',
+    command: (target, { perDay, low }) =>
+      `chatelaine network set ${quoted(target)}${perDay ? ` --sponsor-per-day ${quoted(perDay)}` : ''}${low ? ` --sponsor-low ${quoted(low)}` : ''}`,
+    run: async ({ acts, app }, target, { perDay, low }) => {
+      if (target === app.config.NETWORK_NAME)
+        throw new PageError('invalid_request', ({ console: words }) => words.networks.fromSettings)
+      return acts.updateNetwork(target, {
+        ...(perDay ? { sponsorPerDay: perDay } : {}),
+        ...(low ? { sponsorLow: low } : {}),
+      })
+    },
+  },
   'add-operator': {
     least: 'owner',
     isSensitive: true,
     back: () => '/console/operators',
     command: (target, { role = 'viewer' }) => `chatelaine operator add ${identity(target)} --role ${role}`,
-    run: ({ acts, by }, target, { role }) => {
+    run: async ({ acts, by }, target, { role }) => {
       if (target === by) throw new PageError('conflict', ({ console: words }) => words.ownRole)
       if (!isConsoleRole(role)) throw new AppError('invalid_request', 'This role does not exist. Nothing was changed.')
       return acts.addOperator(target, role)
@@ -43,7 +143,7 @@ export const ACTIONS = {
     isSensitive: true,
     back: () => '/console/operators',
     command: (target) => `chatelaine operator remove ${identity(target)}`,
-    run: ({ acts, by }, target) => {
+    run: async ({ acts, by }, target) => {
       if (target === by) throw new PageError('conflict', ({ console: words }) => words.ownRole)
       return acts.removeOperator(target)
     },

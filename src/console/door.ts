@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { openLimit, spend } from '../http/limits.ts'
 import { sendPage, textsOf } from '../http/page.ts'
 import type { UserId } from '../ids.ts'
@@ -29,7 +30,7 @@ export type ConsoleVisit = {
   reply: FastifyReply
 }
 
-type ConsoleContent = { place: PlaceInConsole; title: string; body: string }
+export type ConsoleContent = { place: PlaceInConsole; title: string; body: string }
 type ConsoleForm = Record<string, string | undefined>
 /** `path`: where a page comes back to after a sign-in */
 type PostedVisit = ConsoleVisit & { form: ConsoleForm; requireFresh(path: string): boolean }
@@ -71,13 +72,16 @@ export function openConsoleDoor(server: FastifyInstance, app: App, { provider, s
     return { visit, visitor }
   }
 
-  const show = ({ words, reply, userId, role }: ConsoleVisit, { place, title, body }: ConsoleContent): FastifyReply =>
+  const show = (
+    { words, reply, userId, role, query }: ConsoleVisit,
+    { place, title, body }: ConsoleContent,
+  ): FastifyReply =>
     sendPage(reply, 200, {
       words,
       title,
       layout: 'wide',
       hasScript: origin,
-      body: consoleBody(words, { userId, role, place, body }),
+      body: consoleBody(words, { userId, role, place, body, search: query.q ?? '' }),
     })
 
   return {
@@ -126,3 +130,6 @@ function textsIn(query: unknown): Record<string, string | undefined> {
     ),
   )
 }
+
+/** Returns the error for a page about something that does not exist. */
+export const nothingThere = (): AppError => new PageError('not_found', ({ console: words }) => words.search.none)

@@ -21,7 +21,7 @@ export function operatorsPage(app: App, door: ConsoleDoor): void {
     const { userId, role, since, hint, title } = texts.operators
     const body = `${doneHtml(words, query.done)}${card(
       title,
-      `${html`<p class="muted">${hint}</p>`}${table(words, [userId, role, since, ''], rows, title)}`,
+      `${html`<p class="muted">${hint}</p>`}${table(words, [userId, role, since, words.console.user.acts], rows, title)}`,
       'h1',
     )}${mayDo(visit.role, 'add-operator') ? addForm(visit) : ''}`
     return { place: 'operators', title, body }
