@@ -4,7 +4,7 @@ import { listActions, verifyActions } from '../operator/actions.ts'
 import type { OperatorAction } from '../operator/wire.ts'
 import type { Texts } from '../texts/en.ts'
 import type { ConsoleDoor } from './door.ts'
-import { card, code, linkTo, mono, nextLink, table, time } from './layout.ts'
+import { card, code, linkTo, long, mono, nextLink, table, time } from './layout.ts'
 
 const ROWS = 50
 
@@ -50,5 +50,5 @@ const rowOf = (words: Texts, { seq, at, actor, via, action, target, before, afte
   html`${via}`,
   mono(action),
   mono(target),
-  before === null && after === null ? '' : mono(`${JSON.stringify(before ?? {})} → ${JSON.stringify(after ?? {})}`),
+  before === null && after === null ? '' : long(`${JSON.stringify(before ?? {})} → ${JSON.stringify(after ?? {})}`),
 ]

@@ -115,6 +115,8 @@ export const time = (words: Texts, at: Date | string | null): string =>
 export const code = (text: string): string => html`<code>${text}</code>`
 
 export const linkTo = (href: string, text: string): string => html`<a href="${href}">${text}</a>`
+/** Long text in a cell, which wraps: ids and hashes do not. */
+export const long = (text: string): string => html`<span class="mono long">${text}</span>`
 export const mono = (text: string): string => html`<span class="mono">${text}</span>`
 
 /** Renders a link to the page after this one; nothing if there is none. */

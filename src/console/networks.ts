@@ -51,13 +51,14 @@ function networkRow(
 ): string[] {
   const head = app.chains.get(one.chainId)?.head
   const silent = head === undefined ? null : Math.floor(head.node.silentMs() / 1_000)
-  const unknown = html`<span class="muted">${words.console.unknown}</span>`
+  const known = (value: number | null | undefined) =>
+    value === null || value === undefined ? html`<span class="muted">${words.console.unknown}</span>` : html`${value}`
   return [
     html`${one.name} <span class="muted">${one.chainId}</span>`,
-    cursor?.block == null ? unknown : html`${cursor.block}`,
-    cursor?.indexed == null ? unknown : html`${cursor.indexed}`,
-    head?.node.newest() == null ? unknown : html`${head.node.newest()!}`,
-    silent === null ? unknown : html`${words.console.networks.ago(String(silent))}`,
+    known(cursor?.block),
+    known(cursor?.indexed),
+    known(head?.node.newest()),
+    silent === null ? known(null) : html`${words.console.networks.ago(String(silent))}`,
     html`${one.gas}`,
     one.gas === 'self' ? '' : nativeHtml(app, words, one.chainId, BigInt(one.sponsorSpent)),
   ]

@@ -5,7 +5,7 @@ import { toHex } from '../hex.ts'
 import { toOperation } from '../transactions/operation.ts'
 import { decodedCall } from './calls.ts'
 import type { ConsoleContent, ConsoleVisit } from './door.ts'
-import { applicationPath, card, facts, linkTo, mono, table, time, transactionPath, userPath } from './layout.ts'
+import { applicationPath, card, facts, linkTo, long, mono, table, time, transactionPath, userPath } from './layout.ts'
 
 /** Builds the page of an operation, which a sponsor sends; null if there is none with this id. */
 export async function operationContent(app: App, { words }: ConsoleVisit, id: string): Promise<ConsoleContent | null> {
@@ -22,9 +22,9 @@ export async function operationContent(app: App, { words }: ConsoleVisit, id: st
       mono(checksumAddress(toHex(to))),
       html`${value} wei`,
       call === null
-        ? mono(toHex(data).slice(0, 200))
+        ? long(toHex(data).slice(0, 200))
         : html`<code>${call.signature}</code
-            >!${call.args.map((arg) => html`<br /><span class="mono">${arg.slice(0, 500)}</span>`).join('')}`,
+            >!${call.args.map((arg) => html`<br /><span class="mono long">${arg.slice(0, 500)}</span>`).join('')}`,
     ]
   })
   const revert = row.revert as { reason?: string } | null

@@ -34,7 +34,7 @@ function problemsHtml(words: Texts, problems: ConsoleProblem[]): string {
       <p>!${href === null ? text : html`<a href="${href}">!${text}</a>`}</p>
     </li>`
   }
-  return html`<ul class="rows">
+  return html`<ul class="rows problems">
     !${problems.map(item).join('')}
   </ul>`
 }
@@ -57,7 +57,13 @@ function chart(words: Texts, title: string, { lastHour, lastDay, hours }: Activi
     <h3>${title}</h3>
     <p class="figures"><b>${number(lastHour)}</b> <span class="muted">${texts.hour}</span></p>
     <p class="figures"><b>${number(lastDay)}</b> <span class="muted">${texts.day}</span></p>
-    <svg class="bars" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${texts.chart(title)}">
+    <svg
+      class="bars"
+      viewBox="0 0 ${WIDTH} ${HEIGHT}"
+      preserveAspectRatio="none"
+      role="img"
+      aria-label="${texts.chart(title)}"
+    >
       !${bars.join('')}
     </svg>
     <details>

@@ -169,7 +169,7 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
     ...(open[0] === undefined
       ? []
       : [html`<p>!${linkTo(pathOf(open[0].id), texts.behind(String(open.length), String(open[0].nonce)))}</p>`]),
-    wait?.trouble == null
+    wait === undefined || wait.trouble === null
       ? html`<p class="muted">${texts.noTrouble}</p>`
       : html`<p>${texts.trouble(timeText(words, wait.since ?? row.created_at), wait.trouble)}</p>
           !${wait.detail === null ? '' : html`<p class="muted" lang="en">${wait.detail}</p>`}`,
