@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { addressOf, obtainTokens, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { fromHex } from '../hex.ts'
@@ -8,6 +9,7 @@ import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
 import { listActions } from '../operator/actions.ts'
 import { putOperator } from '../operator/operators.ts'
+import { grantRoles } from '../store/roles.ts'
 import { toWord } from '../store/bytes.ts'
 import { en } from '../texts/en.ts'
 
@@ -214,3 +216,41 @@ test('limits of sponsors are set by the name of the network, and not of one that
   const settings = await browser.go('/console/act/set-network', { method: 'POST', body: form })
   assert.match(textOf(settings.text), /The settings of the server define this network/)
 })
+
+test(
+  'every page and action works with the database rights of a separate authorization server',
+  // The embedded database has one connection, whose role is that of every statement.
+  { skip: process.env.TEST_DATABASE_URL === undefined ? false : 'sets the role of the only connection' },
+  async () => {
+    const { db } = world.app
+    const id = await write(50)
+    await db.insertInto('stopped_lanes').values({ chain_id: 31_337, sender, nonce: 4, reason: 'x' }).execute()
+    for (const role of ['console_auth', 'console_api']) await sql.raw(`create role ${role}`).execute(db)
+    await grantRoles(db, { auth: 'console_auth', api: 'console_api' })
+    await sql`set role console_auth`.execute(db)
+    try {
+      const paths = ['', '/search?q=una', `/search?q=${id}`, `/transactions/${id}`, '/users/DEV-una', '/applications']
+      for (const path of [...paths, '/applications/shop', '/networks', '/policy', '/audit?verify=1', '/operators'])
+        await go(`/console${path}`)
+      const { rows } = await sql<{ name: string }>`select current_user as name`.execute(db)
+      assert.equal(rows[0]!.name, 'console_auth')
+      for (const [path, action, fields] of [
+        [`/transactions/${id}`, 'speed-up-transaction', {}],
+        ['/users/DEV-una', 'freeze', {}],
+        ['/users/DEV-una', 'unfreeze', { confirm: 'DEV-una' }],
+        ['/users/DEV-una', 'resume-account', { confirm: 'DEV-una' }],
+        ['/applications/shop', 'suspend', {}],
+        ['/applications/shop', 'resume', { confirm: 'shop' }],
+        ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
+      ] as const) {
+        const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
+        assert.match(textOf(page.text), new RegExp(en.console.done), `${action}: ${textOf(page.text)}`)
+      }
+      await sql`set role console_api`.execute(db)
+      await db.updateTable('requested_changes').set({ done_at: new Date() }).where('transaction_id', '=', id).execute()
+      await assert.rejects(db.selectFrom('operators').selectAll().execute())
+    } finally {
+      await sql`reset role`.execute(db)
+    }
+  },
+)
