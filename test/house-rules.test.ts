@@ -103,7 +103,7 @@ const table: Record<string, string[]> = {
   applications: core,
   'signing-log': core,
   sponsors: [...core, 'users'],
-  balances: [...core, 'users', 'applications', 'tokens'],
+  balances: [...core, 'users', 'applications', 'tokens', 'history'],
   history: [...core, 'users', 'applications', 'tokens', 'follower'],
   approvals: [...core, 'users', 'applications'],
   signatures: [...core, 'users', 'applications', 'approvals'],

@@ -5,13 +5,15 @@ import { hasLost } from './lost.ts'
 import { isDevelopment, type Chain } from './network.ts'
 
 /**
- * milliseconds: highest age of the head before a read asks the node again, when a new block may appear at any moment;
+ * milliseconds: maximum age of the head without a new request to the node, while a new block may appear at any moment;
  * one request serves all reads of that time
  */
 const MAX_AGE_MS = 20
-/** the same as a share of the shortest time between two blocks, if that is longer */
+/** maximum age of the head as a share of the shortest time between two blocks, if that is longer than MAX_AGE_MS */
 const SHARE_OF_INTERVAL = 0.02
-/** share of the block interval in which no next block is expected, and highest age of the head during that */
+/**
+ * share of the block interval after a block in which no other block is expected, and maximum age of the head during it
+ */
 const QUIET = 0.8
 const QUIET_MS = 1_000
 /** milliseconds for which the head is current while a subscription is active and has announced no higher block */

@@ -3,7 +3,7 @@ import { after, before, suite, test } from 'node:test'
 import { CONSECUTIVE_TRANSFER_TOPIC, DEPOSIT_TOPIC, TRANSFER_TOPIC, WITHDRAWAL_TOPIC } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
 import { listBalances } from '../balances/list.ts'
-import { listCollectibles } from '../balances/collectibles.ts'
+import { listNfts } from '../balances/nfts.ts'
 import { readTokenBalance } from '../balances/read.ts'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import { systemClock } from '../clock.ts'
@@ -211,8 +211,8 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
   })
 
   test('pieces are found by ids that no log has where an id stands', async () => {
-    const held = await listCollectibles(app, caller, 20)
-    const ids = held.map(({ token, tokenId }) => `${NAMES.find((name) => at(name) === token)} ${tokenId}`)
+    const { entries } = await listNfts(app, caller, { userId: 'DEV-alice' })
+    const ids = entries.map(({ tokenAddress, tokenId }) => `${NAMES.find((name) => at(name) === tokenAddress.toLowerCase())} ${tokenId}`) // prettier-ignore
     assert.deepEqual(ids.toSorted(), ['kitties 77', 'range 10', 'range 11', 'range 12', 'range 13', 'range 14', 'unindexed 0', 'unindexed 5210']) // prettier-ignore
   })
 
@@ -248,6 +248,6 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
     assert.equal(ids.length, 3_000)
     assert.deepEqual([ids[0], ids[999], ids[1_000]], ['1000', '1', '1000'])
     assert.deepEqual(omitted, Array(3).fill(Number.MAX_SAFE_INTEGER))
-    assert.equal((await listCollectibles(app, caller, 20)).length, 20)
+    assert.equal((await listNfts(app, caller, { userId: 'DEV-alice', limit: '20' })).entries.length, 20)
   })
 })

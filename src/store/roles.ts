@@ -33,7 +33,7 @@ export const OF_AUTH: Grants = {
     'native_coverage',
     'backfill_work',
   ],
-  // The console shows the attempts of a transaction, but not their bytes.
+  // The authorization server may read the attempts of transactions, but not their signed bytes.
   without: { attempts: ['raw'] },
   more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals'],
 }

@@ -11,8 +11,8 @@ import type {
   Transition,
 } from './column-values.ts'
 
-// The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
-// (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
+// Row types of the tables that `migrations/` creates. bytea is a Uint8Array on both databases (a Buffer on PostgreSQL).
+// int8 is a number, checked to be a safe integer. uint256 is 32 bytes, big-endian.
 type Bytes = Uint8Array
 type Time = ColumnType<Date, Date | string, Date | string>
 type MaybeTime = ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
@@ -135,7 +135,7 @@ export type Database = {
     ordinal: number
     sponsor_id: string
     client_id: string
-    /** decimal digits, as is `charged` */
+    /** decimal digits, wei; `charged` has the same form */
     wei: string
     charged: string
     hour: Time

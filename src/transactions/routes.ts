@@ -29,7 +29,10 @@ import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './lanes/su
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
 
-/** Not `transaction_not_found`: the row existed before the wait. */
+/**
+ * Returns the error for a transaction that the database lost during the wait. It is not `transaction_not_found`,
+ * because the row existed before.
+ */
 const lost = (): AppError =>
   new AppError(
     'database_unavailable',

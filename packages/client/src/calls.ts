@@ -9,6 +9,7 @@ import type {
   GasPayer,
   LogEntry,
   Me,
+  Nft,
   Operation,
   OwnSignature,
   Recipient,
@@ -129,6 +130,9 @@ export type TransferSimulation = Pick<WriteSimulation, 'gas' | 'fee' | 'rule' | 
 /** A result of `readMany`. */
 export type ReadOutcome = { result: unknown; error?: undefined } | { error: ClientError; result?: undefined }
 
+/** Blocks of a page of NFTs: where they were held, and between which their arrivals are known. null: unknown. */
+export type NftsRange = { blockNumber: number | null; indexedFrom: number | null; indexedTo: number | null }
+
 /** What a page of balances says of itself. `unanswered` counts tokens of the page that did not respond. */
 export type BalancesFacts = { blockNumber: number | null; unanswered: number | null; indexedTo: number | null }
 
@@ -147,6 +151,8 @@ export type Client = {
   balance(token?: string, options?: CallOptions): Promise<Balance & { blockNumber: number | null }>
   /** Lists native currency and all tokens with a balance, each page at one block. */
   balances(filter?: { limit?: number; includeSpam?: boolean }): List<Balance, BalancesFacts>
+  /** Lists ERC-721 and ERC-1155 tokens that the user holds, those that arrived last first; each once with `for await`. */
+  nfts(filter?: { limit?: number; token?: string; includeSpam?: boolean }): List<Nft, NftsRange>
   /** Lists transfers of the user, newest first. */
   history(filter?: HistoryFilter): List<Transfer, HistoryRange>
   /** Calls a view function. @returns its result, as `ResultOf` describes */

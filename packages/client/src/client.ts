@@ -8,6 +8,7 @@ import type {
   HistoryFilter,
   HistoryRange,
   MessageInput,
+  NftsRange,
   ReadOutcome,
   SendRequest,
   SentTransfer,
@@ -28,6 +29,7 @@ import type {
   Hex,
   LogEntry,
   Me,
+  Nft,
   Operation,
   OwnSignature,
   Problem,
@@ -58,6 +60,7 @@ type WireBalance = Omit<Balance, 'value' | 'decimals'> & {
   balanceBn: unknown
   decimals: number | string
 }
+type WireNft = Omit<Nft, 'value'> & { balance: string; balanceBn: unknown }
 type WireTransfer = Omit<Transfer, 'amount'> & {
   amount: Omit<Transfer['amount'], 'value'> & { value: string; valueBn: unknown; formatted: unknown }
 }
@@ -118,6 +121,32 @@ export function createClient(options: ClientOptions): Client {
         indexedTo: numberOf(headers, 'x-indexed-to-block'),
       }),
     )
+
+  function nfts(filter: { limit?: number; token?: string; includeSpam?: boolean } = {}): List<Nft, NftsRange> {
+    const list = openList<Nft, NftsRange>(
+      async (cursor, of) => {
+        const { body, headers } = await get<WireNft[]>(await userPath('/nfts', of), { ...filter, cursor }, of)
+        return { headers, body: body.map(nftOf) }
+      },
+      (headers) => ({
+        blockNumber: numberOf(headers, 'x-block-number'),
+        indexedFrom: numberOf(headers, 'x-indexed-from-block'),
+        indexedTo: numberOf(headers, 'x-indexed-to-block'),
+      }),
+    )
+    return {
+      ...list,
+      // An NFT that arrived several times can be on several pages.
+      async *[Symbol.asyncIterator]() {
+        const seen = new Set<string>()
+        for await (const nft of list) {
+          const key = `${nft.tokenAddress} ${nft.tokenId}`
+          if (!seen.has(key)) yield nft
+          seen.add(key)
+        }
+      },
+    }
+  }
 
   const history = ({ type, ...filter }: HistoryFilter = {}): List<Transfer, HistoryRange> =>
     openList(
@@ -271,7 +300,7 @@ export function createClient(options: ClientOptions): Client {
     (await get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, {}, of)).body
 
   return {
-    ...{ me, user, users, balance, balances, history },
+    ...{ me, user, users, balance, balances, nfts, history },
     ...{ read, readMany, write, batch, send, transfer, simulate, transaction, transactions },
     ...{ signMessage, signTypedData, verify, signatures, signature, signingLog, approval },
   }
@@ -302,6 +331,10 @@ function simulationOf({ outputs, gas, fee, rule, approval, limits, tx, operation
 function balanceOf(wire: WireBalance): Balance {
   const { balance, balanceBn: _, decimals, ...rest } = wire
   return { ...rest, value: BigInt(balance), decimals: Number(decimals) }
+}
+
+function nftOf({ balance, balanceBn: _bn, ...rest }: WireNft): Nft {
+  return { ...rest, value: BigInt(balance) }
 }
 
 function transferOf({ amount, ...rest }: WireTransfer): Transfer {

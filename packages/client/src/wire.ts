@@ -68,6 +68,21 @@ export type Balance = {
   spam?: Spam
 }
 
+/** An NFT that the user holds. `value` counts equal items; `tokenUri` comes from the contract, which anyone can write. */
+export type Nft = {
+  value: bigint
+  tokenType: 'ERC721' | 'ERC1155'
+  tokenAddress: Hex
+  /** decimal */
+  tokenId: string
+  symbol: string
+  name: string
+  tokenUri: string | null
+  network: string
+  chainId: number
+  spam?: Spam
+}
+
 /** A side of a transfer. `username` and `platform` are null if the address belongs to no user of the installation. */
 export type Party = { username: string | null; platform: string | null; address: Hex }
 

@@ -61,8 +61,14 @@ async function userOf(mode: (typeof MODES)[number]): Promise<Writer> {
 
 type Answer = { status: number; body: { code?: string; hash?: Hex; approval?: { id: string } & 'required' } }
 
-async function post(writer: Writer, path: string, body: object, key?: string): Promise<Answer> {
-  const sent = world.first.server.inject({
+async function post(
+  writer: Writer,
+  path: string,
+  body: object,
+  key?: string,
+  { server } = world.first,
+): Promise<Answer> {
+  const sent = server.inject({
     method: 'POST',
     url: path,
     headers: { authorization: `Bearer ${writer.token}`, ...(key === undefined ? {} : { 'idempotency-key': key }) },
@@ -169,6 +175,41 @@ for (const mode of MODES)
       assert.deepEqual(await traces(alice), before)
       await world.clock.advance(6_000)
     })
+
+    // A top-up needs blocks, which nobody mines for thirty requests.
+    if (mode !== 'topup')
+      test('thirty repeats on two replicas are one question before the approval, and one write after it', async () => {
+        const second = await world.replica()
+        Object.assign(second.chain, {
+          gas: mode,
+          delegate: world.first.chain.delegate,
+          gasSpace: world.first.chain.gasSpace,
+        })
+        const [alice, to] = [await userOf(mode), payee()]
+        const storm = () =>
+          Promise.all(
+            Array.from({ length: 30 }, (_, index) =>
+              post(
+                alice,
+                '/v1/transactions',
+                { to, value: String(MUCH) },
+                'key',
+                index % 2 === 0 ? world.first : second,
+              ),
+            ),
+          )
+        const questions = new Set((await storm()).map(asked))
+        assert.equal(questions.size, 1)
+        await answer(alice, [...questions][0]!, 'approved')
+        const before = await traces(alice)
+        const sent = await storm()
+        assert.ok(sent.every(({ status, body }) => status === 200 || body.code === 'idempotency_in_flight'))
+        assert.equal(new Set(sent.flatMap(({ body }) => body.hash ?? [])).size, 1)
+        assert.equal(await received(to), MUCH)
+        assert.equal((await pay(alice, to, MUCH, 'other')).body.code, 'approval_required')
+        const [transactions, operations] = await traces(alice)
+        assert.equal(transactions! + operations! - before[0]! - before[1]!, 1)
+      })
 
     for (const step of STEPS[mode])
       test(`an approved write whose process dies ${step} is sent once by its repeat`, async () => {

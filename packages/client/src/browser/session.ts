@@ -1,6 +1,9 @@
 import * as oauth from 'oauth4webapi'
-import { ClientError, InvalidInput, SignedOut } from '../errors.ts'
+import { InvalidInput, SignedOut } from '../errors.ts'
+import { isLoopback } from '../loopback.ts'
+import { permissionsOf } from '../permissions.ts'
 import type { Session, SessionState } from '../session.ts'
+import { failureOf, SignInCancelled, SignInFailed } from '../sign-in-errors.ts'
 import { thisPage, type Channel, type Page, type Popup } from './page.ts'
 import { indexedDbStore, type Begun, type Pending, type Store, type StoredSession } from './store.ts'
 
@@ -32,16 +35,6 @@ export type BrowserSession = Session & {
    * @throws SignInFailed  if this browser has not begun the sign-in, or the answer is not valid
    */
   handleCallback(): Promise<void>
-}
-
-/** The user closed the window or did not allow the access. */
-export class SignInCancelled extends ClientError {
-  override readonly name = 'SignInCancelled'
-}
-
-/** The sign-in failed. `code`: that of the authorization server, or of this client. */
-export class SignInFailed extends ClientError {
-  override readonly name = 'SignInFailed'
 }
 
 /** An access token of this page, which nothing stores. */
@@ -412,28 +405,3 @@ const expired = (): SignInFailed =>
     message: 'This browser has not begun this sign-in, or began it too long ago. Start again.',
     userMessage: 'This sign-in is no longer valid. Start again.',
   })
-
-/** Tells whether http is safe: within one computer. */
-const isLoopback = ({ protocol, hostname }: URL): boolean =>
-  protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\]|.*\.localhost)$/.test(hostname)
-
-const permissionsOf = (scope: string | undefined): string[] =>
-  (scope ?? '').split(' ').filter((one) => one.includes(':'))
-
-/** Makes an error without the `cause` of the library's, which can have tokens. */
-function failureOf(error: unknown): unknown {
-  if (error instanceof ClientError) return error
-  if (error instanceof oauth.AuthorizationResponseError) {
-    const { error: code, error_description: message = 'The sign-in failed.' } = error
-    return code === 'access_denied' ? new SignInCancelled({ code, message }) : new SignInFailed({ code, message })
-  }
-  if (error instanceof oauth.ResponseBodyError)
-    return new SignInFailed({ code: error.error, message: error.error_description ?? 'The sign-in failed.' })
-  if (
-    error instanceof oauth.OperationProcessingError ||
-    error instanceof oauth.UnsupportedOperationError ||
-    error instanceof oauth.WWWAuthenticateChallengeError
-  )
-    return new SignInFailed({ code: 'invalid_answer', message: 'The answer of the authorization server is not valid.' })
-  return error
-}

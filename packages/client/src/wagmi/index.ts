@@ -1,7 +1,8 @@
 import type { CreateConnectorFn } from '@wagmi/core'
 import { createProvider, type Provider, type ProviderOptions } from '../provider/index.ts'
 
-export type ChatelaineOptions = ProviderOptions & {
+/** The options of `createProvider`, or a `provider` that exists already. */
+export type ChatelaineOptions = (ProviderOptions | { provider: Provider }) & {
   /** default `chatelaine`: wagmi remembers the last connector by it */
   id?: string
   name?: string
@@ -9,8 +10,6 @@ export type ChatelaineOptions = ProviderOptions & {
   icon?: string
   /** the domain of the installation, reversed: wagmi then drops the same wallet where it is also announced (EIP-6963) */
   rdns?: string
-  /** a provider that exists already; otherwise one is made of the other options */
-  provider?: Provider
 }
 
 /** Creates the wagmi connector of an installation. */
@@ -19,12 +18,11 @@ export function chatelaine({
   name = 'Chatelaine',
   icon,
   rdns,
-  provider: given,
   ...options
 }: ChatelaineOptions): CreateConnectorFn<Provider> {
   return ({ chains, emitter }) => {
-    let provider = given
-    const open = (): Provider => (provider ??= createProvider(options))
+    let provider: Provider | undefined
+    const open = (): Provider => (provider ??= 'provider' in options ? options.provider : createProvider(options))
     const ask = <T>(method: string, params?: unknown[]): Promise<T> =>
       open().request(params === undefined ? { method } : { method, params })
     const getAccounts = () => ask<`0x${string}`[]>('eth_accounts')
