@@ -10,7 +10,7 @@ import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.t
 import { en } from '../texts/en.ts'
 
 let world: Rehearsal
-before(async () => void (world = await rehearse()))
+before(async () => void (world = await rehearse({ env: { RATE_LIMITS: 'off' } })))
 after(() => world.close())
 
 type Browser = ReturnType<typeof openBrowser>

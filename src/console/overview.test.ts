@@ -111,7 +111,7 @@ test('requests are counted once, by hour, and the page shows numbers as a drawin
   await putOperator(app, { userId: 'DEV-vera', role: 'viewer' })
   const page = await openBrowser(world.origin).signIn('/console', 'vera')
   assert.match(textOf(page.text), /Writes 0 last hour 1,234 last 24 hours/)
-  assert.match(page.text, /<svg class="bars"[^>]*role="img"/)
+  assert.match(page.text, /<svg\s+class="bars"[^>]*role="img"/)
   assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text))
 })
 

@@ -20,7 +20,7 @@ const sender = fromHex(addressOf('DEV-una'))
 const hash = (byte: string) => Buffer.from(byte.repeat(32), 'hex')
 
 before(async () => {
-  world = await rehearse()
+  world = await rehearse({ env: { RATE_LIMITS: 'off' } })
   const { db } = world.app
   await db
     .insertInto('networks')
