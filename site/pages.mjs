@@ -87,6 +87,7 @@ export const SECTIONS = [
       'docs/operate/split-deployment.md',
       'docs/operate/key-rotation.md',
       'docs/operate/key-export.md',
+      'docs/operate/console.md',
       'docs/operate/operator-api.md',
       { text: 'Runbooks', items: ['docs/operate/runbooks/*.md'] },
     ],

@@ -130,6 +130,7 @@ const table: Record<string, string[]> = {
   ],
   'auth-link': [...core, 'users', 'applications', 'oauth'],
   operator: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors'],
+  console: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors', 'operator'],
   signer: [
     'errors',
     'ids',

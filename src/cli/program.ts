@@ -60,6 +60,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => program.addCommand((await import('./auth-keys.ts')).authKeys(shell)),
   },
   {
+    name: 'operator',
+    group: 'Setup',
+    user: 'the authorization server’s user',
+    description: 'manage operators of the console: docs/operate/console.md',
+    add: async (program, shell) => program.addCommand((await import('./operator.ts')).operator(shell)),
+  },
+  {
     name: 'operator-token',
     group: 'Setup',
     user: SERVER,
@@ -133,6 +140,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     arguments: '[options]',
     description: 'backfill past transfers of a network in the foreground',
     add: async (program, shell) => (await import('./backfill.ts')).addBackfill(program, shell),
+  },
+  {
+    name: 'transaction',
+    group: 'Operate',
+    user: SERVER,
+    description: 'cancel pending transactions and bump their fees',
+    add: async (program, shell) => program.addCommand((await import('./transaction.ts')).transaction(shell)),
   },
   {
     name: 'signing-log',

@@ -416,14 +416,30 @@ export type Database = {
     seq: number
     at: Time
     actor: string
-    via: 'api' | 'command'
+    via: 'api' | 'command' | 'console'
     action: string
     target: string
     before: string | null
     after: string | null
     record: Bytes
   }
+  requested_changes: {
+    transaction_id: string
+    chain_id: number
+    change: 'cancel' | 'speed-up'
+    asked_at: DefaultTime
+    claimed_at: MaybeTime
+    done_at: MaybeTime
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   operator_head: { id: number; seq: number; record: Bytes }
+  operators: {
+    user_id: string
+    role: 'owner' | 'operator' | 'support' | 'viewer'
+    created_at: DefaultTime
+    seal: ColumnType<string | null, string | null | undefined, string | null>
+  }
+  activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number
     epoch: number

@@ -33,6 +33,7 @@ export type SealedRows = {
     payload: Record<string, unknown> | null
     consumed_at: string | null
   }
+  operators: Pick<Columns<'operators'>, 'user_id' | 'role'>
   sign_ins: Omit<Columns<'sign_ins'>, 'created_at' | 'consumed_at' | 'seal'>
 }
 
@@ -82,6 +83,8 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
       return [row.kind, row.id_hash, row.grant_id, row.uid, row.user_id, row.client_id, payload, row.consumed_at]
     },
   },
+  /** The identity and its role in the console. */
+  operators: { by: 'mac', covers: (row) => [row.user_id, row.role] },
   /**
    * Covers sign-in, provider, browser, request and expiry. Does not cover the use, because the provider accepts each
    * code only once.

@@ -5,8 +5,8 @@
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
  * Start with `pipeline.ts`, `rows.ts` and docs/reference/states.md; `recovery/keeper.ts` is the worker.
- * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups,
- *   transactions, waits, withdrawals.
+ * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations,
+ *   requested_changes, stopped_lanes, swept, top_ups, transactions, waits, withdrawals.
  */
 
 import type { FastifyInstance } from 'fastify'
