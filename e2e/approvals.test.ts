@@ -131,7 +131,7 @@ test('a user approves a permit, and the application swaps the tokens with it', {
   const asked = await sign()
   assert.deepEqual([asked.status, asked.body.code], [403, 'approval_required'])
   await app.page.goto(asked.body.approval!.url)
-  assert.match(await app.page.getByRole('heading', { level: 1 }).innerText(), /may take/)
+  assert.match(await app.page.getByRole('heading', { level: 1 }).innerText(), /^Allow .* to take /)
   await app.page.getByRole('button', { name: texts.approve, exact: true }).click()
   await app.page.getByText(texts.approvedTitle, { exact: true }).waitFor()
   const { signature } = (await sign()).body

@@ -36,11 +36,12 @@ export const shots = async (): Promise<string> =>
 /** An installation, a browser and a folder for pictures, for all tests of a file. */
 export function installationAndBrowser(settings: Record<string, string> = {}) {
   let here: Place | undefined
-  const opened = {} as { program: Program; browser: Browser; folder: string }
+  const opened = {} as { here: Place; program: Program; browser: Browser; folder: string }
   before(async () => {
     if (skip !== false) return
     here = await place()
     Object.assign(here.env, settings)
+    opened.here = here
     opened.program = await start(here)
     opened.folder = await shots()
     opened.browser = await openChromium()

@@ -393,6 +393,20 @@ create table waits (
   primary key (chain_id, sender, nonce)
 ) with (fillfactor = 70);
 
+-- Changes of open transactions that an operator requested. A server of the API makes them: the authorization server has no node.
+create table requested_changes (
+  transaction_id text primary key,
+  chain_id bigint not null,
+  change text not null check (change in ('cancel', 'speed-up')),
+  asked_at timestamptz not null default now(),
+  -- when a process last undertook it: another one takes it over a minute later
+  claimed_at timestamptz,
+  done_at timestamptz,
+  -- why it was not done: asked for again, it is tried again
+  refusal text
+);
+create index requested_changes_open on requested_changes (chain_id) where done_at is null and refusal is null;
+
 -- Through which final write of each network, in the order of block and id, bytes were dropped.
 create table swept (
   chain_id bigint primary key,
@@ -810,7 +824,7 @@ create table operator_actions (
   seq bigint primary key,
   at timestamptz not null,
   actor text not null,
-  via text not null check (via in ('api', 'command')),
+  via text not null check (via in ('api', 'command', 'console')),
   action text not null,
   target text not null,
   -- the JSON text of what changed, as it was hashed
@@ -825,3 +839,24 @@ create table operator_head (
   seq bigint not null,
   record bytea not null check (length(record) = 32)
 );
+
+-- The identities that may open the console, each with its role. A sign-in with another identity of the same account gives no role. seal: as
+-- applications.seal; a row without one gives no role.
+create table operators (
+  user_id text primary key,
+  role text not null check (role in ('owner', 'operator', 'support', 'viewer')),
+  created_at timestamptz not null default now(),
+  seal text
+);
+
+------------------------------------------------------------------------------------------------------------------------------------------
+-- console: for its charts, the requests of each five minutes that were answered with success. Written every few seconds by each process,
+-- never by a request; rows are deleted after eight days.
+
+create table activity (
+  kind text not null check (kind in ('write', 'read', 'sign-in')),
+  -- when the five minutes began
+  at timestamptz not null,
+  count bigint not null,
+  primary key (kind, at)
+) with (fillfactor = 50);

@@ -10,6 +10,8 @@ import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
 import { every } from './clock.ts'
+import { consolePages } from './console/console.ts'
+import { countRequests, startStoringActivity } from './console/activity.ts'
 import { contractReads } from './contracts/routes.ts'
 import { contractWrites } from './contracts/write-route.ts'
 import { demo } from './devnet/demo.ts'
@@ -46,6 +48,7 @@ import { startUnsignedSweep } from './signatures/sweep.ts'
 import { followTransactions } from './transactions/settle/follow.ts'
 import { startKeeper, type Keeper } from './transactions/recovery/keeper.ts'
 import { isAnswered } from './transactions/key.ts'
+import { startChanging } from './transactions/recovery/requested-changes.ts'
 import { startReplay } from './transactions/recovery/replay.ts'
 import { startByteSweep } from './transactions/settle/sweep.ts'
 import { startWithdrawing } from './transactions/sponsors/withdraw.ts'
@@ -126,6 +129,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
     isAnswered: (scope) =>
       scope.route.startsWith('/v1/signatures/') ? isSigned(app.db, scope) : isAnswered(app, scope),
   })
+  countRequests(server, app)
   health(server, app, { isDraining, sponsorFaults: (chainId) => sponsorFaults(app, chainId) })
   pageAssets(server, openBrand(app.config))
 
@@ -147,6 +151,7 @@ async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, f
     providers,
     slices: account ?? { ...accountReads(app), sending: accountSending(app, callerOf, forms) },
     isLimited: app.config.RATE_LIMITS === 'on' && !isDevelopment,
+    more: (scope, signedIn) => consolePages(scope, app, signedIn),
   })
   if (operator !== null)
     await operatorApi(server, app, operator, isDevelopment ? (whose) => issueToken(app, keys, whose) : null)
@@ -208,6 +213,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
     startMarkingExports(app),
     startRenewingSeals(app),
     startCountingPeople(app),
+    startStoringActivity(app),
   ]
   const sweeping = every(app.clock, SWEEP_EVERY_MS, () =>
     sweep(app.db).catch((error: unknown) => app.telemetry.log.warn('sweep_failed', {}, error)),
@@ -225,7 +231,9 @@ export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
     ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
-    ...[startWithdrawing(app), startWatchingSponsors(app), startCountingStopped(app)],
+    ...[startWithdrawing(app), startChanging(app), startWatchingSponsors(app), startCountingStopped(app)],
+    // A separate API counts its own requests; otherwise the workers of the authorization server store all counts.
+    ...(app.auth === null ? [] : [startStoringActivity(app)]),
   ]
   const keepers: Keeper[] = []
   const serve = (chain: Chain) => {

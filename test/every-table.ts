@@ -51,7 +51,10 @@ export async function fillEveryTable({ query }: Query, rows: number): Promise<vo
 function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, accounts: string[]): unknown {
   if (name === 'only_row' || (table === 'operator_head' && name === 'id')) return 1
   if (table === 'approvals' && name === 'state') return ['waiting', 'approved', 'denied'][n % 3]
-  if (name === 'via') return ['api', 'command'][n % 2]
+  if (name === 'via') return ['api', 'command', 'console'][n % 3]
+  if (table === 'operators' && name === 'role') return ['owner', 'operator', 'support', 'viewer'][n % 4]
+  if (name === 'change') return ['cancel', 'speed-up'][n % 2]
+  if (table === 'activity' && name === 'kind') return ['write', 'read', 'sign-in'][n % 3]
   // Both of an application, or neither.
   if (name.startsWith('sponsor_per_')) return n % 2 === 0 ? null : (2n ** 256n - 1n).toString()
   if (isNullable && !isKey && n % 3 === 2) return null

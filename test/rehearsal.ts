@@ -8,6 +8,7 @@ import { openBrowser, textOf } from './kit/browser.ts'
 import type { App } from '../src/app.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import type { Chain } from '../src/chain/network.ts'
+import { consolePages } from '../src/console/console.ts'
 import { readConfig } from '../src/config.ts'
 import { developmentIdp } from '../src/devnet/provider.ts'
 import { openBrand } from '../src/http/brand.ts'
@@ -115,7 +116,14 @@ export async function rehearse({
   openGate(server, app).refuseBehindCors()
   pageAssets(server, openBrand(app.config))
   await developmentIdp(server, { origin, redirectUri: callbackOf(origin, dev) })
-  await oauth(server, app, { keys, cookieKeys: cookieKeysOf(keys), providers: [dev, ...others(origin)], isLimited, ...(slices === undefined ? {} : { slices }) }) // prettier-ignore
+  await oauth(server, app, {
+    keys,
+    cookieKeys: cookieKeysOf(keys),
+    providers: [dev, ...others(origin)],
+    isLimited,
+    more: (scope, signedIn) => consolePages(scope, app, signedIn),
+    ...(slices === undefined ? {} : { slices }),
+  })
   await server.listen({ port, host: 'localhost' })
   return {
     app,

@@ -78,6 +78,14 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
       ['an old session may allow an application to spend', 'oauth/consent.ts', 'return isFresh(found?.loginTs, app.clock)', 'return found !== undefined', 'oauth/flow', 'a permission to spend that was not allowed before'], // prettier-ignore
     ],
   },
+  "a console operator's session cookie": {
+    tests: { 'src/console/console.test.ts': 'each role may do only its actions' },
+    mechanisms: [
+      ['an old sign-in suffices for sensitive actions', 'console/door.ts', 'if (isFresh(visitor.signedInAt, app.clock, FRESH_SECONDS)) return true', 'if (visitor.signedInAt > 0) return true', 'console/console', 'each role may do only its actions'], // prettier-ignore
+      ['a role belongs to the account', 'console/door.ts', 'visitor.cameBy?.identity ?? null', 'visitor.user.userId ?? null', 'console/console', 'a role belongs to the identity that signs in'], // prettier-ignore
+      ['any role may do anything', 'console/actions.ts', 'RANKS[role] <= RANKS[ACTIONS[action].least]', 'RANKS[role] <= RANKS.viewer', 'console/console', 'each role may do only its actions'], // prettier-ignore
+    ],
+  },
   'read access to the database': {
     tests: {
       'e2e/apart.test.ts': 'what the API has signs nobody in and nothing for them',

@@ -5,7 +5,7 @@ import * as fc from 'fast-check'
 import type { Hex } from '../ids.ts'
 import { fuzz } from '../../test/abi-fuzz.ts'
 import { bigNumber } from './bignumber.ts'
-import { cleanText, decodeTokenText } from './text.ts'
+import { cleanText, decodeText, decodeTokenText } from './text.ts'
 import { formatUnits } from './units.ts'
 
 const encode = (text: string) => ethers5.utils.defaultAbiCoder.encode(['string'], [text]) as Hex
@@ -124,6 +124,12 @@ test('hostile token text is cleaned, and 10 MB of it are read to the first 4 kB'
   assert.equal(decodeTokenText(encode(`${'\u200b'.repeat(1365)}€€`)), '')
 })
 
+test('a longer text is null, not cut off', () => {
+  const uri = `ipfs://${'€'.repeat(100)}`
+  assert.deepEqual([decodeText(encode(uri), 307), decodeText(encode(uri), 306)], [uri, null])
+  assert.deepEqual([decodeText(`0x${'61'.repeat(32)}`, 99), decodeText('0x', 99), decodeText(encode(''), 99)], [null, null, '']) // prettier-ignore
+})
+
 test('no data makes it throw', () => {
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 200 }),
@@ -133,6 +139,8 @@ test('no data makes it throw', () => {
     fc.property(bytes, (data) => {
       const text = decodeTokenText(`0x${Buffer.from(data).toString('hex')}`)
       assert(text === null || text === cleanText(text))
+      const uri = decodeText(`0x${Buffer.from(data).toString('hex')}`, 4096)
+      assert(uri === null || uri === cleanText(uri, 4096))
     }),
     fuzz(1000),
   )

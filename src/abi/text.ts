@@ -27,6 +27,21 @@ export function decodeTokenText(data: Hex): string | null {
   return text === null ? null : cleanText(text)
 }
 
+/**
+ * Decodes an ABI string, as `tokenURI(uint256)` returns it, without invisible characters.
+ * @param max  maximum length in bytes of UTF-8
+ * @returns null for anything else, and for a longer text
+ */
+export function decodeText(data: Hex, max: number): string | null {
+  if (data.length % 2 !== 0 || !data.startsWith('0x') || data.length < 130) return null
+  const size = data.length / 2 - 1
+  const offset = readSize(data, 0, size)
+  const length = offset === null ? null : readSize(data, offset, size)
+  if (length === null || length > max) return null
+  const text = readString(data, size)
+  return text === null ? null : cleanText(text, max)
+}
+
 function readString(data: string, size: number): string | null {
   const offset = readSize(data, 0, size)
   const length = offset === null ? null : readSize(data, offset, size)

@@ -7,8 +7,8 @@
 
 import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
-import { listCollectibles } from '../balances/collectibles.ts'
 import { listBalances } from '../balances/list.ts'
+import { listNfts } from '../balances/nfts.ts'
 import type { Chain } from '../chain/network.ts'
 import { feesOf } from '../history/native-page.ts'
 import { readHistory } from '../history/read.ts'
@@ -46,7 +46,17 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
         isCollection: tokenType === 'ERC721',
       }))
     },
-    readCollectibles: (owner, chainId) => listCollectibles(app, { ...owner, chainId }, MAX_HELD),
+    readCollectibles: async (owner, chainId) => {
+      const query = { userId: owner.userId, limit: '200', includeSpam: 'true' }
+      const { entries } = await listNfts(app, callerOf(owner, chainId), query)
+      return entries.slice(0, MAX_HELD).map(({ tokenAddress, tokenId, balance, spam, ...one }) => ({
+        ...one,
+        token: tokenAddress.toLowerCase() as Hex,
+        tokenId: BigInt(tokenId),
+        count: BigInt(balance),
+        isSpam: spam !== undefined,
+      }))
+    },
     readTransfers: async (owner, chainId, { limit, cursor, direction, includesSpam = false }) => {
       const { entries, nextCursor } = await readHistory(app, callerOf(owner, chainId), owner.userId, {
         limit: String(limit),

@@ -21,7 +21,7 @@ const PRECOMPILED = /^0x0{34}/
 export async function askBalance(reads: Reads, { token, owner }: { token: Hex; owner: Hex }): Promise<bigint | null> {
   const data: Hex = `0x70a08231${owner.slice(2).toLowerCase().padStart(64, '0')}`
   const result = await reads.call({ to: token.toLowerCase() as Hex, data, gas: BALANCE_GAS })
-  // One word, or more, as old proxies return; less is not a balance.
+  // A balance has one word; old proxies return more. A shorter response is no balance.
   if ('reverted' in result || result.data.length < 66) return null
   if (PRECOMPILED.test(token) && !(await reads.hasCode(token.toLowerCase() as Hex))) return null
   return readQuantity(result.data.slice(0, 66), 'balance of a token')

@@ -50,7 +50,7 @@ export function tokenEntry(
   }
 }
 
-/** Returns the token type that a balance counts: ERC721 for a contract that is only a collection, else ERC20. */
+/** Returns the token type that a balance counts: ERC721 for a contract that is only a collection, otherwise ERC20. */
 export const tokenTypeOf = ({ standards }: TokenFacts): 'ERC20' | 'ERC721' =>
   standards.isCollection && !standards.isFungible ? 'ERC721' : 'ERC20'
 

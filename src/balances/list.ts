@@ -21,22 +21,22 @@ import type { AnyEntry } from './wire.ts'
 export type BalancesPage = Balances<Static<typeof AnyEntry>> & {
   /** null on the last page */
   nextCursor: string | null
-  /** block up to which the history knows the account's tokens; null before the first */
+  /** block to which the history has indexed the account's tokens; null before the first block */
   indexedTo: number | null
-  /** tokens of this page that returned no balance; a read of the single token reports why */
+  /** number of tokens of this page that returned no balance; a read of the single token reports why */
   unanswered: number
 }
 
-/** default number of tokens that are asked for a page */
+/** default number of tokens that one page asks */
 const DEFAULT_LIMIT = 100
 /** The history stores native currency under the zero address, which sorts before every token. */
 const NATIVE_TOKEN = Buffer.alloc(20)
 
 /**
  * Lists the user's native currency and the tokens with a balance that the history has seen in the account, all at one
- * block. Tokens are ordered by address; a page asks `limit` of them. Native currency is on the first page.
- * A collection (ERC-721) counts its pieces. ERC-1155 is omitted, because it has no balance without a token id. A token
- * that does not answer is omitted and counted.
+ * block. Tokens are ordered by address; a page asks `limit` of them. Native currency is on the first page. A collection
+ * (ERC-721) counts its pieces. Omits ERC-1155, which has no balance without a token id. Omits and counts tokens that do
+ * not answer.
  * @throws forbidden_user | invalid_user_id | invalid_cursor
  */
 export async function listBalances(
@@ -118,7 +118,7 @@ async function readIndexedTo(db: Db, chainId: number): Promise<number | null> {
 }
 
 /**
- * Selects tokens in the order of their addresses, each found by its predecessor, until the page is full. An account
+ * Selects tokens in the order of their addresses, each found by its predecessor, until the page is full. So an account
  * with a million transfers of one token costs as much as one with a single transfer. A token that logged only deposits
  * counts if it is a wrapper.
  * Index: transfers_token.

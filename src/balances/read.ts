@@ -12,7 +12,7 @@ import { askBalance, askDecimals } from './ask.ts'
 import { nativeEntry, tokenEntry } from './entry.ts'
 import type { NativeEntry, TokenEntry } from './wire.ts'
 
-/** Entries by the currency's symbol or the lower-case token address, and the block of the balances. */
+/** Entries of balances by the currency's symbol or the lower-case token address, and the block of the balances. */
 export type Balances<Entry> = { blockNumber: number; entries: Record<string, Entry> }
 
 /**
@@ -33,7 +33,7 @@ export async function readNativeBalance(
 }
 
 /**
- * Returns the user's balance of one token, at one block. Bad metadata never hides a balance.
+ * Returns the user's balance of one token, at one block. A token with invalid metadata still has a balance.
  * @throws forbidden_user | invalid_user_id | invalid_address | not_a_token
  */
 export async function readTokenBalance(

@@ -1,6 +1,6 @@
 /**
  * balances: balances of an account, at one block.
- * Owns: balances of native currency and tokens on the wire, the list over all tokens that the history has seen.
+ * Owns: balances of native currency and tokens on the wire, the list over all tokens that the history has seen, NFTs.
  * Does not own: names and decimals of tokens (`tokens/`), reads pinned to a block (`chain/reads.ts`), transfers
  *   (`history/`).
  */
@@ -10,6 +10,7 @@ import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { linkNext } from '../http/cursor.ts'
 import { listBalances } from './list.ts'
+import { listNfts, type NftsParameters } from './nfts.ts'
 import { readNativeBalance, readTokenBalance } from './read.ts'
 import * as wire from './wire.ts'
 
@@ -53,6 +54,22 @@ export function balances(server: FastifyInstance, app: App): void {
       reply.header('x-block-number', page.blockNumber).header('x-unanswered-tokens', page.unanswered)
       if (page.indexedTo !== null) reply.header('x-indexed-to-block', page.indexedTo)
       const path = `/v1/users/${encodeURIComponent(userId)}/balances`
+      linkNext(reply, app, { path, query: request.query, cursor: page.nextCursor })
+      return page.entries
+    },
+  )
+
+  /** GET /v1/users/:userId/nfts: scope `wallet:read`, machines `users:read`. Errors: invalid_request, invalid_cursor. */
+  server.get<{ Params: { userId: string }; Querystring: NftsParameters }>(
+    '/v1/users/:userId/nfts',
+    { schema: wire.nfts, config: { scope: 'wallet:read', machineScope: 'users:read' } },
+    async (request, reply) => {
+      const { userId } = request.params
+      const page = await listNfts(app, request.reader, { ...request.query, userId })
+      reply.header('x-block-number', page.blockNumber)
+      if (page.indexedFrom !== null) reply.header('x-indexed-from-block', page.indexedFrom)
+      if (page.indexedTo !== null) reply.header('x-indexed-to-block', page.indexedTo)
+      const path = `/v1/users/${encodeURIComponent(userId)}/nfts`
       linkNext(reply, app, { path, query: request.query, cursor: page.nextCursor })
       return page.entries
     },

@@ -1,6 +1,7 @@
 import Type from 'typebox'
+import { HistoryQuery, SpamVerdict } from '../history/wire.ts'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { answers, BigNumber, Limit, NoQuery, shownAs, UserIdParam } from '../http/wire.ts'
+import { Address, answers, BigNumber, Limit, NoQuery, shownAs, UserIdParam } from '../http/wire.ts'
 import { TokenSpamVerdict } from '../tokens/spam-wire.ts'
 
 const Native = Type.Literal('NATIVE')
@@ -130,7 +131,7 @@ export const balances = {
   ...sends('X-Block-Number', 'X-Unanswered-Tokens', 'X-Indexed-To-Block', ...PAGED),
   summary: 'Balances of native currency and all tokens',
   description:
-    'Returns native currency, and every ERC-20 token and ERC-721 collection in the history of the account that has a balance. All balances are at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` if the token looks like spam. A page queries `limit` tokens and lists those with a balance. `Link` and `X-Next-Cursor` lead to the next page; native currency is on the first page. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the last indexed block of the history. ERC-1155 balances exist only per token id: see the history.',
+    'Returns native currency, and every ERC-20 token and ERC-721 collection in the history of the account that has a balance. All balances are at the block in `X-Block-Number`. Each entry equals the single balance of that currency or token, and has `spam` if the token looks like spam. A page queries `limit` tokens and lists those with a balance. `Link` and `X-Next-Cursor` lead to the next page; native currency is on the first page. `X-Unanswered-Tokens` counts tokens of the page that returned no balance and are omitted. `X-Indexed-To-Block` is the last indexed block of the history. ERC-1155 balances exist only per token id: see the NFTs.',
   params: Type.Object({ userId: UserIdParam }),
   ...answers(
     Type.Record(Type.String(), AnyEntry, {
@@ -140,4 +141,49 @@ export const balances = {
     502,
     504,
   ),
+}
+
+const NFT = {
+  tokenType: 'ERC721',
+  tokenAddress: '0x5FbDB2315678afecb367f032d93F642f64180aa3',
+  tokenId: '42',
+  balance: '1',
+  balanceBn: { type: 'BigNumber', hex: '0x01' },
+  symbol: 'ART',
+  name: 'Art',
+  tokenUri: 'ipfs://bafybeigdyrzt/42.json',
+  ...place,
+}
+
+/** An NFT that an account holds, or several equal ones. */
+export const Nft = Type.Object(
+  {
+    tokenType: Type.Union([Type.Literal('ERC721'), Type.Literal('ERC1155')]),
+    tokenAddress: Address,
+    tokenId: Type.String({ pattern: '^[0-9]+$' }),
+    balance: Type.String({ description: 'Number of equal items; `1` for ERC-721' }),
+    balanceBn: BigNumber,
+    symbol: Type.String(),
+    name: Type.String({ description: 'Name of the collection' }),
+    tokenUri: Type.Union([Type.String(), Type.Null()], {
+      description:
+        'URI of the metadata, as the contract returns it; `{id}` of ERC-1155 is replaced. Anyone can write a contract: do not load it with the user’s credentials. null if there is none, or if it is longer than 4,096 bytes',
+    }),
+    network: entry.network,
+    chainId: entry.chainId,
+    spam: Type.Optional(SpamVerdict),
+  },
+  { title: 'Nft', examples: [NFT] },
+)
+
+export const nfts = {
+  tags: ['Balances'],
+  operationId: 'listNfts',
+  ...sends('X-Block-Number', 'X-Indexed-From-Block', 'X-Indexed-To-Block', ...PAGED),
+  summary: 'NFTs of a user',
+  description:
+    'Returns the ERC-721 and ERC-1155 tokens that the account holds at the block in `X-Block-Number`; those that arrived last come first. A page looks at `limit` arrivals of the history and lists those that are still there, so it may contain fewer entries. An NFT that arrived several times can be on several pages. NFTs that arrived before `X-Indexed-From-Block` are missing. `Link` and `X-Next-Cursor` lead to the next page.',
+  params: Type.Object({ userId: UserIdParam }),
+  querystring: Type.Pick(HistoryQuery, ['limit', 'cursor', 'token', 'includeSpam'], { additionalProperties: false }),
+  ...answers(Type.Array(Nft), 502, 504),
 }

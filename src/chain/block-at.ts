@@ -7,12 +7,12 @@ import type { Block } from './rpc/block.ts'
 import type { Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 
-/** blocks that do not count as final if a node names no finalized block: two epochs of the beacon chain */
+/** number of newest blocks that are not final if a node reports no finalized block: two epochs of the beacon chain */
 export const FALLBACK_FINALITY = 64
 
 /**
- * Returns the block of a number, or the final block: the node's, or that a number of blocks below the newest, as the
- * network's settings say.
+ * Returns the block of a number, or the final block: the node's finalized block, or the one a number of blocks below
+ * the newest, depending on the network's settings.
  * @returns null if the node lags: it lacks a block that this service has seen
  * @throws invalid_request  if the chain does not have the block yet
  * @throws RpcUnavailable | RpcError
@@ -35,7 +35,7 @@ async function numbered(chain: Chain, number: number): Promise<Block | null> {
   })
 }
 
-/** Returns null if the node does not have the block, or does not know the tag. */
+/** Returns the block at a tag; null if the node lacks the block or does not support the tag. */
 async function fetchTagged({ rpc }: Chain, tag: string): Promise<Block | null> {
   try {
     const raw = await rpc.call('eth_getBlockByNumber', [tag, false])

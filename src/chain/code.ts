@@ -9,9 +9,9 @@ const MAX_REMEMBERED = 10_000
 export type KnownCode = { addresses: Set<Hex> }
 
 /**
- * Returns whether an address has code at the newest block. Only presence is remembered: code may appear at any time.
- * After Cancun, code can only be removed in the transaction that created it (EIP-6780).
- * Exceptions are reorganisations, and the code by which an account delegates (EIP-7702), which is not remembered.
+ * Returns whether an address has code at the newest block. Only presence is remembered, because code may appear at any
+ * time. After Cancun, code can only be removed in the transaction that created it (EIP-6780).
+ * Exceptions are reorganisations, and the code of a delegated account (EIP-7702), which is not remembered.
  * @throws RpcError | RpcUnavailable
  */
 export async function hasCode(
@@ -38,7 +38,7 @@ export const isCode = (answer: unknown): answer is Hex => readBytes(answer, 'cod
 /** Creates the memory of addresses with code, which is cleared when blocks may have been reorganised. */
 export function openKnownCode(head: Head): KnownCode {
   const known: KnownCode = { addresses: new Set() }
-  // A new set: pending requests belong to the old chain, and add to the old set.
+  // Use a new set: pending requests belong to the old chain, and add to the old set.
   onReorganised(head, () => void (known.addresses = new Set()))
   return known
 }

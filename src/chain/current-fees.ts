@@ -6,12 +6,12 @@ import { isBroken, isMissingMethod, isRateLimited } from './rpc/errors.ts'
 import { RpcError } from './rpc/rpc.ts'
 
 /**
- * Returns the fees for a transaction sent now. The node is asked once per block, at the first request; the base fee is
- * that of the head.
- * The tip is what a block earns above its base fee. A node's suggestion or stated minimum is accepted up to the
- * network's `tipCapWei`.
- * @returns 2 × base fee + tip, so that six full blocks in a row do not price it out. At least the minimum that pools
- *     have stated, and never above the network's cap.
+ * Returns the fees for a transaction sent now. Asks the node once per block, at the first request. The base fee is that
+ * of the head.
+ * The tip is a block's revenue above its base fee, wei per gas. A node's suggestion or stated minimum is accepted up to
+ * the network's `tipCapWei`.
+ * @returns 2 × base fee + tip, so that the transaction can still be mined after six full blocks in a row. At least
+ *   the minimum that pools have stated, and never above the network's cap.
  * @throws fee_cap_reached  if base fee and tip alone are above the cap
  * @throws RpcError | RpcUnavailable
  */
@@ -23,7 +23,7 @@ export function currentFees(chain: Chain): Promise<Fees> {
   if (known?.blockHash === block.hash) return known.fees
   const fees = fetchFees(chain, block.baseFee)
   memory.fees = { blockHash: block.hash, fees }
-  // A failure is not remembered for the rest of the block.
+  // Do not remember a failure for the rest of the block.
   fees.catch(() => {
     if (memory.fees?.fees === fees) memory.fees = null
   })
@@ -48,8 +48,8 @@ async function fetchFees(chain: Chain, baseFee: bigint | null): Promise<Fees> {
 }
 
 /**
- * Returns the tip that the node suggests. The JSON-RPC specification does not require that method; without it, the tip
- * is the gas price less the base fee. A temporary failure does not mean that the method is missing.
+ * Returns the tip that the node suggests. The JSON-RPC specification does not require that method. Without it, the tip
+ * is the gas price minus the base fee. A temporary failure does not mean that the method is missing.
  */
 async function askTip({ rpc, memory }: Chain, baseFee: bigint): Promise<bigint> {
   if (!memory.lacksTip) {
@@ -60,7 +60,7 @@ async function askTip({ rpc, memory }: Chain, baseFee: bigint): Promise<bigint> 
       if (isMissingMethod(error)) memory.lacksTip = true
     }
   }
-  // Both from one moment: the gas price of one block less the base fee of another is no tip.
+  // Request both at once: the gas price of one block minus the base fee of another is no tip.
   const [price, latest] = await rpc.batch([
     { method: 'eth_gasPrice', params: [] },
     { method: 'eth_getBlockByNumber', params: ['latest', false] },

@@ -4,8 +4,8 @@ import type { Chain } from './network.ts'
 import type { NamedFees } from './rpc/errors.ts'
 
 /**
- * milliseconds for which a stated minimum counts: the pool may accept less later, and one node's statement must not
- * cost more permanently
+ * milliseconds for which a stated minimum counts: the pool may accept less later, and a single node must not raise
+ * costs permanently
  */
 const BELIEVED_MS = 600_000
 
@@ -17,13 +17,13 @@ export type FeeFloor = { tip: bigint; price: bigint; baseFee: bigint }
 
 /**
  * Remembers the minimum that a node stated when it rejected a transaction as underpriced; later transactions start from
- * it. A value above the network's cap is ignored, because it would never be paid, and one node must not stop a network.
+ * it. Ignores a value above the network's cap: it would never be paid, and one node must not stop a network.
  */
 export function noteFloor(chain: Chain, named: NamedFees): void {
   const { memory, head, clock, feeCapWei } = chain
   const known = floorOf(chain)
   const within = (wei = 0n) => (wei > feeCapWei ? 0n : wei)
-  /** Only a value that is stated again is extended. */
+  /** Extends a minimum only if it is stated again. */
   const newest = (what: 'tip' | 'price'): NamedFee => {
     const wei = within(named[what])
     return wei > 0n && wei >= known[what] ? { wei, until: clock.ticks() + BELIEVED_MS } : (memory.floor?.[what] ?? NONE)
@@ -34,13 +34,13 @@ export function noteFloor(chain: Chain, named: NamedFees): void {
     baseFee: most(known.baseFee, within(named.baseFee)),
     blockHash: head.current()?.hash ?? null,
   }
-  // The block requires more than was computed before.
+  // Discard the fees of this block, because it requires more than computed.
   memory.fees = null
 }
 
 const NONE: NamedFee = { wei: 0n, until: 0 }
 
-/** Returns the minimum fees in force now, wei per gas; 0 where none is. */
+/** Returns the minimum fees in force now, wei per gas; 0 for a fee without a minimum. */
 export function floorOf({ memory, head, clock }: Chain): FeeFloor {
   const { floor } = memory
   if (floor === null) return { tip: 0n, price: 0n, baseFee: 0n }

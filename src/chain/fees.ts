@@ -47,7 +47,7 @@ export function nextFee(previous: Fees, market: Fees, cap: bigint): Fees {
   if (limited > cap) throw capReached(limited, cap)
   if (previous.type === 'legacy') return { type: 'legacy', gasPrice: limited }
   const tip = most(raised(previous.maxPriorityFeePerGas), market.type === 'legacy' ? 0n : market.maxPriorityFeePerGas)
-  // A tip cannot exceed the total price, so a higher tip of the market is cut to that price.
+  // A tip cannot exceed the total price, so limit the market's tip to that price.
   const maxPriorityFeePerGas = tip > limited ? limited : tip
   return { type: 'eip1559', maxFeePerGas: limited, maxPriorityFeePerGas }
 }
@@ -64,7 +64,7 @@ export function cheaper(one: Fees, other: Fees): Fees {
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 export const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
-/** Returns 12.5 % more, rounded up, and at least 1 more. */
+/** Returns a fee 12.5 % higher, rounded up, and at least 1 wei higher. */
 const raised = (fee: bigint): bigint => most((fee * 9n + 7n) / 8n, fee + 1n)
 
 const capReached = (needed: bigint, cap: bigint): AppError =>

@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { Block } from './rpc/block.ts'
 import { openPace, type Pace } from './pace.ts'
 
-/** The newest block that this process may answer from. The follower sets it after its database transaction. */
+/** The newest block that this process may use for answers. The follower sets it after its database transaction. */
 export type Head = {
   /** null until the first block is known */
   current(): Block | null
@@ -10,26 +10,26 @@ export type Head = {
   ageMs(): number
   /**
    * Milliseconds since the current head was expected to be seen, by its timestamp and the recent delays. So a block
-   * that is seen late does not delay the next ones. If that is unknown, milliseconds since it was seen.
+   * that is seen late does not delay the next ones. If that time is unknown, milliseconds since the head was seen.
    */
   sinceChangeMs(): number
   pace: Pace
   /**
-   * Whether the follower runs in this process. Then no replica reports anything as mined above this head before this
+   * Returns whether the follower runs in this process. Then no replica reports a block above this head before this
    * process has it.
    */
   isFollowed(): boolean
-  /** @param forMs  milliseconds for which no other process can follow; 0: another one may */
+  /** @param forMs  milliseconds for which no other process can follow; 0: another process may follow now */
   setFollowed(forMs: number): void
-  /** Sets a new head: a higher block, or another one after a reorganisation. */
+  /** Sets a new head: a higher block, or a different one after a reorganisation. */
   set(block: Block): void
-  /** Records that the node confirmed the head as the newest block. */
+  /** Records that the node reported the head as the newest block again. */
   confirm(): void
   /** Resolves with the first head at or above `number`, or null after `timeoutMs`. */
   waitFor(number: number, timeoutMs: number): Promise<Block | null>
   /** Calls back on every change; returns a function that unsubscribes. */
   onChange(listener: (block: Block) => void): () => void
-  /** The node's state, as seen by requests of this process for its newest block. */
+  /** state of the node, as seen by this process's requests for its newest block */
   node: NodeView
 }
 
@@ -126,8 +126,8 @@ function openNodeView(ticks: () => number): NodeView {
 }
 
 /**
- * Calls back when a head is not the child of the last one, because blocks may have been reorganised. It checks every
- * head: between two reads there may be many blocks.
+ * Calls `forget` when a head is not the child of the last one, because blocks may have been reorganised. Subscribes to
+ * every head: between two reads there may be many blocks.
  */
 export function onReorganised(head: Head, forget: () => void): void {
   let last = head.current()

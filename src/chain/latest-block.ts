@@ -5,19 +5,21 @@ import { hasLost } from './lost.ts'
 import { isDevelopment, type Chain } from './network.ts'
 
 /**
- * milliseconds: highest age of the head before a read asks the node again, when a new block may appear at any moment;
+ * milliseconds: maximum age of the head without a new request to the node, while a new block may appear at any moment;
  * one request serves all reads of that time
  */
 const MAX_AGE_MS = 20
-/** the same as a share of the shortest time between two blocks, if that is longer */
+/** maximum age of the head as a share of the shortest time between two blocks, if that is longer than MAX_AGE_MS */
 const SHARE_OF_INTERVAL = 0.02
-/** share of the block interval in which no next block is expected, and highest age of the head during that */
+/**
+ * share of the block interval after a block in which no other block is expected, and maximum age of the head during it
+ */
 const QUIET = 0.8
 const QUIET_MS = 1_000
 /** milliseconds for which the head is current while a subscription is active and has announced no higher block */
 const SUBSCRIBED_MS = 2_000
 
-/** share of that age after which a read that need not wait refreshes the head for later reads */
+/** share of the maximum age after which a read refreshes the head for later reads, without waiting for it */
 const AHEAD = 0.75
 
 /** milliseconds after which the node is asked a second time: one request that hangs must not delay all reads */
@@ -64,7 +66,7 @@ function mostAge(chain: Chain): number {
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
   const ageMs = chain.head.ageMs()
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
-  // Refreshed shortly before a read would have to wait for it.
+  // Refresh shortly before a read would have to wait.
   if (ageMs > AHEAD * maxAgeMs && chain.memory.latest === null) {
     fetchLatest(chain)
       .then((block) => move(chain, block, null))
@@ -110,11 +112,11 @@ async function askTwice(chain: Chain): Promise<Block> {
 const askNode = ({ rpc, head }: Chain): Promise<Block> =>
   head.node.observe(async () => readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false])))
 
-/** @returns the newer of the known block and the node's block */
+/** Moves the head forward. @returns the newer of the known block and the node's block */
 function move(chain: Chain, block: Block, lost: Hex | null): Block {
   const { head } = chain
   const known = head.current()
-  // A lower block says nothing about ours, and does not confirm it: the head ages.
+  // A lower block neither contradicts nor confirms the head, which therefore ages.
   if (known !== null && block.number < known.number) return known
   const isSibling = known !== null && block.number === known.number && block.hash !== known.hash
   if (isSibling && !isDevelopment(chain) && known.hash !== lost) {

@@ -3,11 +3,11 @@ import { isUnknownBlock } from './rpc/errors.ts'
 import { isDevelopment, isEmbedded, type Chain } from './network.ts'
 import { RpcError } from './rpc/rpc.ts'
 
-/** milliseconds for which a node's newest block is below ours before it is asked whether it has lost it */
+/** milliseconds for which a node's newest block must be below ours before the node is asked whether it has lost ours */
 const LOST_AFTER_MS = 5_000
 
 /**
- * Returns whether the node has lost our newest block, as opposed to lagging: its newest block has been lower for
+ * Returns whether the node has lost our newest block, and does not only lag: its newest block has been lower for
  * seconds, and it does not know our block's hash.
  * A development chain loses blocks when a snapshot is reverted, so there is no delay. For the embedded chain, which has
  * a single node, the lower block is enough.

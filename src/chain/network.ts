@@ -22,15 +22,15 @@ export type Chain = {
   symbol: string
   coin: string
   /**
-   * decimals of the native currency; from the settings, never from the database, because amounts of money are scaled by
-   * it
+   * decimals of the native currency; read from the settings, never from the database, because amounts of money are
+   * scaled by it
    */
   decimals: number
   /** the node's `finalized` tag, or a number of blocks */
   finality: 'finalized' | number
-  /** highest maxFeePerGas (or gasPrice) ever offered, wei per gas */
+  /** maximum maxFeePerGas (or gasPrice) of any transaction, wei per gas */
   feeCapWei: bigint
-  /** highest tip that is accepted from a node, wei per gas; absent: any below the cap */
+  /** maximum tip that is accepted from a node, wei per gas; absent: any tip below the cap */
   tipCapWei?: bigint
   verification: Verification
   gas: GasChoice
@@ -46,21 +46,21 @@ export type Chain = {
   /** absent if no WebSocket node is configured that announces new blocks */
   newHeads?: NewHeads
   head: Head
-  /** what this module has learned of the network */
+  /** facts that this module remembers about the network */
   memory: Memory
-  /** what other modules have learned of the network */
+  /** facts that other modules remember about the network */
   state: State
   /** Gives a new account its first funds; on development chains only. */
   faucet: ((address: Hex) => Promise<void>) | null
-  /** of a development installation: it may lose any number of blocks, even final ones */
+  /** whether the network belongs to a development installation: it may lose any number of blocks, even final ones */
   isDevelopment?: boolean
-  /** milliseconds for which the node's newest block is below ours before ours counts as lost; default 5,000 */
+  /** milliseconds for which the node's newest block must be below ours before ours counts as lost; default 5,000 */
   lostAfterMs?: number
 }
 
 /**
- * Returns whether this is the embedded chain, which this process started, and which restarts from nothing when its
- * state is lost.
+ * Returns whether this is the embedded chain, which this process started. It restarts from genesis when its state is
+ * lost.
  */
 export const isEmbedded = ({ faucet }: Pick<Chain, 'faucet'>): boolean => faucet !== null
 
@@ -78,13 +78,13 @@ export const isDevelopment = ({ faucet, isDevelopment: isSo = false }: Chain): b
 export type Verification = 'hash' | 'bloom' | 'count'
 
 /**
- * Payer of users' gas. `self`: the users. `topup`: a sponsor of the operator first sends them the gas funds of a
- * write. `sponsor`: a sponsor sends what they signed, and pays for it.
+ * Payer of users' gas. `self`: the users. `topup`: the users, after a sponsor of the operator has sent them the gas
+ * funds of a write. `sponsor`: a sponsor. It sends the calls that users signed.
  */
 export type GasChoice = 'self' | 'topup' | 'sponsor'
 
 /**
- * Returns who pays for the gas of a write: as its network says, except for contracts that the operator named.
+ * Returns who pays for the gas of a write: the network's setting, except for contracts that the operator named.
  * @param to  called address, in lower case
  */
 export const gasChoiceOf = ({ gas, topUpContracts }: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasChoice =>

@@ -68,7 +68,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
       explorer,
       faucet,
       ...(isDevelopment === undefined ? {} : { isDevelopment }),
-      // If there are several nodes, the one ahead of the others may be unavailable for a while.
+      // If there are several nodes, the one ahead of the others may be unavailable for a moment, so wait longer.
       ...(rpcUrls.filter((url) => !isHeadUrl(url)).length > 1 ? { lostAfterMs: LOST_AMONG_SEVERAL_MS } : {}),
       clock,
       rpc,
@@ -81,7 +81,7 @@ export async function openChain(settings: ChainSettings): Promise<{ chain: Chain
   }
 }
 
-/** Closes the connections to a network's nodes, and forgets everything about it. */
+/** Closes the connections to a network's nodes, and discards all facts about it. */
 export function closeChain({ rpc, state }: Chain): void {
   rpc.close()
   state.clear()

@@ -1,25 +1,25 @@
-/** Interval of a network's blocks, learned from their timestamps. */
+/** Interval of a network's blocks, measured from their timestamps. */
 export type Pace = {
-  /** @param seenAt  when it was first seen, milliseconds; absent if it was not seen as the newest */
+  /** @param seenAt  when the block was first seen, milliseconds; absent if it was not seen as the newest */
   note(block: { number: number; timestamp: number }, seenAt?: number): void
-  /** when a block with that timestamp is seen without delay, by the clock of `seenAt`; null while unknown */
+  /** returns when a block with that timestamp is seen without delay, by the clock of `seenAt`; null while unknown */
   expectedAt(block: { timestamp: number }): number | null
   /** shortest usual time between two recent blocks, milliseconds; null while unknown, or if blocks are irregular */
   intervalMs(): number | null
 }
 
-/** blocks that are remembered, and the minimum for a result */
+/** number of remembered blocks, and the minimum for a result */
 const REMEMBERED = 32
 const ENOUGH = 8
-/** one block in so many may be early without effect, because timestamps are rounded to seconds */
+/** one block of this number may be early without effect, because timestamps are rounded to seconds */
 const ONE_IN = 12
 /** milliseconds: upper bound, so that a node's timestamps cannot cause longer waits */
 const MAX_MS = 15_000
 
 /**
  * Measures the interval of blocks. It is a short time between neighbours, not the average: if a network recently had
- * two blocks within a second three times, it is polled as if that were always so. Timestamps count seconds, so a
- * network with several blocks per second has no interval.
+ * two blocks within a second three times, it is polled at that rate. Timestamps count seconds, so a network with
+ * several blocks per second has no interval.
  */
 export function openPace(): Pace {
   let last: { number: number; timestamp: number } | null = null

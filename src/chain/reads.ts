@@ -13,8 +13,8 @@ import { RpcError, type Rpc } from './rpc/rpc.ts'
 import { answersAt, findKnown, newAnswers, remember, type BlockAnswers } from './shared-answers.ts'
 
 /**
- * Reads pinned to one block by its hash: a node that lags returns an error, never old data. Equal reads at the newest
- * block share one request and its result until the next block; at older blocks, only those of one request.
+ * Reads pinned to one block by its hash, so that a node that lags returns an error, never old data. Equal reads at the
+ * newest block share one request and its result until the next block. At older blocks, only reads of one request share.
  */
 export type Reads = {
   block: Block
@@ -23,7 +23,7 @@ export type Reads = {
   hasCode(address: Hex): Promise<boolean>
   /** Reads code, storage or the transaction count of an account, as 0x-hex. */
   state(method: StateMethod, params: Hex[]): Promise<Hex>
-  /** whether any of the reads was made at this block before */
+  /** whether any of the reads was already made at this block before */
   isRepeated(): boolean
 }
 
@@ -34,8 +34,8 @@ export type BlockTag = 'latest' | 'finalized' | number
 const TRIES = 4
 
 /**
- * Runs `work` at one block. If the node does not know the block, because it lags or the block was reorganised, the work
- * runs again. Its block is then the newest one, or the one that now has the number.
+ * Runs `work` at one block. If the node does not have the block, because it lags or the block was reorganised, runs the
+ * work again. Its block is then the newest one, or the one that now has the number.
  * @throws invalid_request  if a numbered block does not exist
  * @throws chain_unsupported  if its state is no longer available
  */
@@ -47,13 +47,13 @@ export async function readAt<T>(chain: Chain, tag: BlockTag, work: (reads: Reads
         const old = await oldBlockOf(chain, tag)
         return await work(readsAt(chain, old, newAnswers()))
       }
-      // A single "unknown block" may come from one of several nodes behind an address.
+      // A single "unknown block" may come from a lagging node of several behind an address.
       const again = { maxAgeMs: 0, lost: attempt > 2 ? lost : null }
       const block: Block = await newestBlock(chain, attempt === 1 ? {} : again)
       lost = block.hash
       return await work(readsAt(chain, block, answersAt(chain.memory.reads, block.hash)))
     } catch (error) {
-      // A node without a block's state reports that, or, in some implementations, that the block is unknown.
+      // A node without a block's state reports the missing state or, in some implementations, an unknown block.
       const isGone = error instanceof RpcError && (isForgottenState(error) || (isLag(error) && attempt === TRIES))
       if (tag !== 'latest' && isGone)
         throw new AppError('chain_unsupported', 'The node no longer has the state of this block. Use a newer block.', {
@@ -98,7 +98,7 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, answers: BlockAnswers): Re
       ),
     hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
     state: async (method, params) => {
-      // As an object, whose size the memory of answers counts.
+      // Store an object, whose size the memory of answers counts.
       const { data } = await shared(`${method}${params.join()}`, async () => ({
         data: readBytes(await rpc.call(method, [...params, at]), method),
       }))

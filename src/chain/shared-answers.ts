@@ -1,21 +1,21 @@
 import type { Hex } from '../ids.ts'
 import type { RpcError } from './rpc/failures.ts'
 
-/** entries per half of the memory */
+/** maximum entries per half of the memory */
 const MAX_ENTRIES = 25_000
 const MAX_CHARACTERS = 32_000_000
 
 type Half = { answers: Map<string, Promise<unknown>>; characters: number }
-/** Results read at one block, in two halves: when the recent half is full, it replaces the older one. */
+/** Results read at one block, in two halves. When the recent half is full, it replaces the older half. */
 export type BlockAnswers = { recent: Half; before: Half }
-/** Results read at a network's newest block; one block at a time. */
+/** Results read at a network's newest block, for one block at a time. */
 export type ReadAnswers = { hash: Hex | null; of: BlockAnswers }
 
 const newHalf = (): Half => ({ answers: new Map(), characters: 0 })
 export const newAnswers = (): BlockAnswers => ({ recent: newHalf(), before: newHalf() })
 export const openAnswers = (): ReadAnswers => ({ hash: null, of: newAnswers() })
 
-/** Returns the results of a block; those of any other block are forgotten. */
+/** Returns the results of a block; discards those of any other block. */
 export function answersAt(kept: ReadAnswers, hash: Hex): BlockAnswers {
   if (kept.hash !== hash) {
     kept.hash = hash
@@ -27,7 +27,7 @@ export function answersAt(kept: ReadAnswers, hash: Hex): BlockAnswers {
 export const findKnown = <T>({ recent, before }: BlockAnswers, key: string): Promise<T> | undefined =>
   (recent.answers.get(key) ?? before.answers.get(key)) as Promise<T> | undefined
 
-/** Shares one request among equal reads. A failure is not remembered. */
+/** Shares one request among equal reads. Discards a failure. */
 export function remember<T>(answers: BlockAnswers, key: string, answer: Promise<T>): Promise<T> {
   if (isFull(answers.recent)) {
     answers.before = answers.recent
@@ -38,7 +38,7 @@ export function remember<T>(answers: BlockAnswers, key: string, answer: Promise<
   answer.then(
     (value) => {
       half.characters += key.length + sizeOf(value)
-      // Results requested before it was full may be large as well.
+      // Delete the result if the half is already full: it may be large as well.
       if (half.characters > MAX_CHARACTERS) half.answers.delete(key)
     },
     () => half.answers.delete(key),

@@ -160,24 +160,25 @@ async function authenticate(
     const done = await authenticateRows({ db, sealKeys }, { listed: accept, withSignIns })
     if (done === null)
       throw new Error('The rows have changed since you listed them. Nothing was changed. List them again and accept the new digest.') // prettier-ignore
-    const { applications, consents, identities, ledBack, signIns } = done
+    const { applications, consents, identities, ledBack, operators, signIns } = done
     console.log(
-      `Accepted: ${applications} applications, ${consents} consents, ${identities} linked identities, ${signIns} rows of sign-ins. ${ledBack} identities sign in to their own account again.`,
+      `Accepted: ${applications} applications, ${consents} consents, ${identities} linked identities, ${operators} operators of the console, ${signIns} rows of sign-ins. ${ledBack} identities sign in to their own account again.`,
     )
   })
 }
 
 function printUnauthentic({ console }: Shell, unauthentic: UnauthenticRows): void {
-  const { applications, consents, identities, signIns, digest } = unauthentic
+  const { applications, consents, identities, operators, signIns, digest } = unauthentic
   for (const one of applications)
     console.log(plain(`application ${one.client_id} "${one.name}" on chain ${one.chain_id}: ${one.kind}${one.suspended_at === null ? '' : ', suspended'}; permissions ${listed(one.permissions)}; redirect URIs ${listed(one.redirect_uris)}; origins ${listed(one.allowed_origins)}; ${one.secret_hashes.length} secrets; trusted issuers ${listed(one.issuers.map((issuer) => JSON.stringify(issuer)))}; PKCE ${one.needs_pkce ? 'required' : 'not required'}`)) // prettier-ignore
   for (const { clientId, permissions, people } of consents)
     console.log(plain(`${people} users allowed ${clientId}: ${listed(permissions)}`))
   for (const { identity, userId, isMoved } of identities)
     console.log(`${plain(identity)} signs in as ${plain(userId)}${isMoved ? ', although the identity has its own account' : ''}`) // prettier-ignore
+  for (const { userId, role } of operators) console.log(`${plain(userId)} is ${plain(role)} of the console`)
   for (const [kind, count] of Object.entries(signIns)) console.log(`${count} rows of kind ${plain(kind)}`)
   console.log(
-    `${identities.some(({ isMoved }) => isMoved) ? LED_BACK : ''}${applications.length} applications and ${identities.length} linked identities have no valid seal. Check each redirect URI: access tokens are sent there. Check each identity: it signs in to the account. To accept this list:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
+    `${identities.some(({ isMoved }) => isMoved) ? LED_BACK : ''}${applications.length} applications, ${identities.length} linked identities and ${operators.length} operators of the console have no valid seal. Check each redirect URI: access tokens are sent there. Check each identity: it signs in to the account. Check each operator and role. To accept this list:\n  chatelaine auth-keys authenticate-rows --accept ${digest} [--with-sign-ins]`,
   )
 }
 

@@ -108,6 +108,33 @@ test('people are listed, found, shown and counted beside the server, with what t
   assert.match((await run('account', 'list', '--limit', '0')).err, /--limit must be 1 to 200/)
 })
 
+test('operators of the console are added, listed and removed beside the server, and recorded', async () => {
+  const id = ['--provider', 'GOOGLE', '--user-id', '1']
+  assert.deepEqual(await json('operator', 'add', ...id, '--role', 'owner'), { userId: 'GOOGLE-1', role: 'owner' })
+  assert.equal((await json('operator', 'add', ...id, '--role', 'viewer')).role, 'viewer')
+  const [listed] = await json('operator', 'list')
+  assert.deepEqual([listed.userId, listed.role, listed.isAuthentic], ['GOOGLE-1', 'viewer', true])
+  assert.match((await run('operator', 'add', ...id, '--role', 'king')).err, /--role must be one of owner, operator/)
+  assert.match((await run('operator', 'add', '--provider', 'google', '--user-id', '1', '--role', 'owner')).err, /not a user id/) // prettier-ignore
+  assert.deepEqual(await json('operator', 'remove', ...id), { userId: 'GOOGLE-1' })
+  assert.equal((await run('operator', 'remove', ...id)).code, 1)
+  assert.equal((await run('operator', 'list')).out, 'The console has no operators.\n')
+  const actions = (await json('actions', 'list')) as { action: string; target: string }[]
+  assert.deepEqual(
+    actions.filter(({ target }) => target === 'GOOGLE-1').map(({ action }) => action),
+    ['remove-operator', 'add-operator', 'add-operator'],
+  )
+})
+
+test('a change of a transaction is requested beside the server, and one of none is refused', async () => {
+  const { body } = await here.alice.post('/v1/transactions', { to: here.bob.address, value: '1' })
+  const { code, out, err } = await run('transaction', 'cancel', body.id, '--json')
+  // The chain may have mined it already.
+  if (code === 0) assert.deepEqual([JSON.parse(out).transactionId, JSON.parse(out).change], [body.id, 'cancel'])
+  else assert.match(err, /already MINED/)
+  assert.match((await run('transaction', 'speed-up', 'tx_none')).err, /No signed transaction has this id/)
+})
+
 test('a token of anybody is had without a browser, from the server that runs', async () => {
   const beside = { ...settings, DATA_DIR: here.dataDir }
   const { code, out } = await command(beside, ['token', 'bob'])

@@ -13,6 +13,7 @@ export const LOG_EVENTS: Record<string, string> = {
   account_used_elsewhere:
     'A foreign transaction used a nonce of an exported or imported account. It resumes by itself.',
   accounts_marked_exported: 'The signer reported exported or imported keys, and these accounts were marked.',
+  activity_not_stored: 'Counts for the charts of the console were not stored. The next round stores them.',
   address_not_proven:
     'A stored address differs from the one that the signer attests. Nothing is shown or sent. Compare the database with a backup.',
   addresses_attested: 'The signer attested addresses that had no attestation of its identity.',
@@ -40,6 +41,9 @@ export const LOG_EVENTS: Record<string, string> = {
   chain_state_discarded: 'The embedded chain starts empty, because no saved state could be read.',
   chain_state_unreadable: 'A saved state of the embedded chain could not be read. An older one is tried.',
   chain_tick_failed: 'The embedded chain failed to mine a block. It is retried.',
+  change_refused: 'A cancellation or fee bump that an operator requested was rejected. Its reason is on the console.',
+  change_waits: 'A requested cancellation or fee bump failed and is retried.',
+  changes_failed: 'Requested changes of transactions were not read. It is retried every second.',
   clocks_apart:
     'A network’s or the server’s clock is far ahead of the signer’s, so sponsored writes cannot be signed. Correct the clocks that it names.',
   close_failed: 'A part of the program failed to close.',
@@ -146,6 +150,7 @@ export const LOG_EVENTS: Record<string, string> = {
   signed_in: 'A user signed in with this provider.',
   signer_died: 'The signer of a development installation ended. It is started again.',
   signer_identity_changed: 'The signer has another identity. If you did not restore or replace it, stop the server.',
+  signer_not_seen: 'The overview of the console could not reach the signer, and names this as a problem.',
   signer_not_separated: 'Server and signer run as the same user of the machine. Give each its own.',
   signer_ready: 'The signer accepts requests.',
   signer_restart_failed: 'The signer of a development installation could not be restarted.',
@@ -169,6 +174,7 @@ export const LOG_EVENTS: Record<string, string> = {
   token_refresh_failed: 'Refreshing token names and symbols failed.',
   top_up_sent: 'A sponsor sent gas to a user.',
   transaction_cancelling: 'A transaction is being cancelled.',
+  transaction_changed: 'A server cancelled a transaction or bumped its fee, as an operator requested.',
   transaction_failed: 'A transaction can never be mined, because its nonce was used by another.',
   transaction_rejected: 'Nodes have rejected a transaction for one minute. See docs/operate/runbooks/stuck-write.md.',
   transaction_restore_failed: 'A transaction could not be restored from the signer’s ledger into the database.',

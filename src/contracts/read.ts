@@ -34,7 +34,7 @@ export async function readContract(
 ): Promise<{ text: string; blockNumber: number }> {
   const chain = chainOf(app, caller)
   const tag = readTag(request.blockTag)
-  // JSON keeps requests distinct: with plain separators, a string could include a separator.
+  // Join the parts as JSON: with a plain separator, a string that includes it would make two requests equal.
   const key =
     tag === 'latest' && request.sender !== true ? JSON.stringify([request.address, request.abi, request.args]) : null
   const newest = key === null ? null : freshBlock(chain)
@@ -45,7 +45,7 @@ export async function readContract(
   return readAt(chain, tag, async (reads) => {
     const { number, hash } = reads.block
     const text = write(answerOf(chain, call, { data: await callContract(caller, call, reads), blockNumber: number }))
-    // Only from the second time on: most reads are not repeated within their block.
+    // Store the response only from the second read on: most reads are not repeated within their block.
     if (key !== null && reads.isRepeated()) keepFinished(chain, hash, key, text)
     return { text, blockNumber: number }
   })
@@ -70,7 +70,7 @@ export async function readContracts(
       }),
     )
     const failures = asked.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []))
-    // The node does not know the block: the whole batch runs again at another block.
+    // If the node does not know the block, the whole batch runs again at another block.
     const thrown = failures.find((reason) => isUnknown(reason) || toAppError(reason).code === 'internal_error')
     if (thrown !== undefined) throw thrown
     if (failures.length === calls.length && failures.every(isNodes)) throw failures[0]
@@ -92,13 +92,13 @@ export async function readContracts(
   })
 }
 
-/** approximate characters of a batch's results; the last one may be as long as that of a single read */
+/** maximum characters of a batch's results, approximately; the last result may be as long as that of a single read */
 const MAX_BATCH_CHARACTERS = 4_194_304
 
 function charactersOf(response: unknown): number {
   if (typeof response === 'string') return response.length
   if (Array.isArray(response)) return response.reduce<number>((sum, value) => sum + charactersOf(value), 2)
-  // `{"type":"BigNumber","hex":"0x…"}`
+  // A BigNumber is serialized as `{"type":"BigNumber","hex":"0x…"}`.
   return typeof response === 'object' && response !== null ? 30 + (response as { hex: string }).hex.length : 5
 }
 
@@ -108,7 +108,7 @@ const isNodes = (error: unknown): boolean => ['chain_unavailable', 'chain_timeou
 
 type PreparedCall = { to: Hex; parsed: ParsedAbi; data: Hex; asUser: boolean }
 
-/** Validates everything that needs no request to the chain. */
+/** Validates the parts of a call that need no request to the chain. */
 function prepare({ address, abi, args = [], sender = false }: CallRequest): PreparedCall {
   const to = readContractAddress(address)
   const parsed = parsedAbi(abi)
@@ -152,7 +152,7 @@ async function callContract(caller: Caller, { to, parsed, data, asUser }: Prepar
     const revert = decodeRevert(revertDataOf(result.reverted) ?? null, parsed.errors, { data, value: 0n })
     throw new AppError('execution_reverted', revert.reason, { revert })
   }
-  // Empty return data: the function returns nothing, or there is no contract.
+  // The function returns nothing, or there is no contract.
   if (result.data === '0x' && !(await reads.hasCode(to)))
     throw new AppError('no_contract', 'No contract exists at this address. Check the address and the network.', {
       errors: [{ pointer: '/address', code: 'no_code', detail: 'The address has no code on this network.' }],

@@ -3,7 +3,7 @@ import type { Chain } from '../chain/network.ts'
 import type { Hex } from '../ids.ts'
 import { slot } from '../state.ts'
 
-/** responses per network */
+/** maximum responses per network */
 const MAX_ANSWERS = 2_000
 const MAX_KEY_CHARACTERS = 1_024
 const MAX_TEXT_CHARACTERS = 4_096
@@ -15,8 +15,8 @@ const finished = slot('answers to contract reads', (_chain: Chain): CachedRespon
 }))
 
 /**
- * Returns the serialized response to an equal read at a block: frequent reads are encoded, decoded and serialized once
- * per block. At most 10 MB per network, whatever callers request.
+ * Returns the serialized response to an equal read at a block. So a frequent read is encoded, decoded and serialized
+ * once per block. Uses at most 10 MB per network, whatever callers request.
  */
 export function findFinished(chain: Chain, hash: Hex, key: string): string | undefined {
   const known = finished.of(chain)

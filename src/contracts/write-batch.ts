@@ -16,7 +16,7 @@ import { readIntent } from './write.ts'
 type BatchBody = Static<typeof BatchRequest>
 type BatchCall = BatchBody['calls'][number]
 
-/** Route of the operation, which is also the scope of its idempotency keys. */
+/** Route of the operation, and the scope of its idempotency keys. */
 export const BATCH_ROUTE = '/v1/contracts/method/write/batch'
 
 /**
@@ -36,7 +36,7 @@ export async function writeBatch(
 }
 
 /**
- * Performs everything of a batch except its signature.
+ * Performs all steps of a batch before its signature, as a dry run.
  * @throws as `writeBatch`
  */
 export function dryRunBatch(app: App, caller: Caller, body: BatchBody): Promise<DryRunAnswer> {
@@ -71,7 +71,7 @@ function readCall({ to, data, address, abi, args, value }: BatchCall): Intent {
 const malformed = (pointer: string, code: string, detail: string): AppError =>
   new AppError('invalid_request', detail, { errors: [{ pointer, code, detail }] })
 
-/** Adds a call's index to its error. */
+/** Adds a call's index to the pointers of its error. */
 const within = ({ code, message, errors }: AppError, index: number): AppError =>
   new AppError(code, `Call ${index}: ${message}`, {
     ...(errors === undefined

@@ -40,7 +40,10 @@ const AbiCall = Type.Object(callProperties, { title: 'BatchWriteCall', additiona
 const { to, data, value } = TransactionRequest.properties
 const EncodedCall = Type.Object({ to, data, value }, { title: 'BatchEncodedCall', additionalProperties: false })
 
-/** Either form. Which one it is, and that it is complete, `write-batch.ts` checks: a union would name no field. */
+/**
+ * A call in either form. `write-batch.ts` checks which form it has and that it is complete, because the error of a
+ * union would name no field.
+ */
 const BatchCall = Type.Unsafe<Partial<Static<typeof AbiCall> & Static<typeof EncodedCall>>>({
   ...Type.Partial(Type.Object({ ...AbiCall.properties, ...EncodedCall.properties })),
   additionalProperties: false,

@@ -17,7 +17,7 @@ import type { WriteRequest } from './write-wire.ts'
 
 export type ContractWriteBody = Static<typeof WriteRequest>
 
-/** Route of the operation, which is also the scope of its idempotency keys. */
+/** Route of the operation, and the scope of its idempotency keys. */
 export const WRITE_ROUTE = '/v1/contracts/method/write'
 
 /**
@@ -39,14 +39,14 @@ export async function writeContract(
 }
 
 /**
- * Performs everything of a write except its signature.
+ * Performs all steps of a write before its signature, as a dry run.
  * @throws as `writeContract`
  */
 export function dryRunContract(app: App, caller: Caller, body: ContractWriteBody): Promise<DryRunAnswer> {
   return dryRun(app, caller, readIntent(body))
 }
 
-/** Validates everything that needs no request to the chain. */
+/** Validates the parts of a write that need no request to the chain. */
 export function readIntent({ address, abi, args = [], value = '0', gas }: ContractWriteBody): Intent {
   const to = readContractAddress(address).toLowerCase() as Hex
   const { function: fn, errors } = parsedAbi(abi)

@@ -106,6 +106,7 @@ Chatelaine is ready after ${seconds} s. Development mode: ${who} may sign in as 
   API docs   ${origin}/docs/
   Explorer   ${origin}/explorer
   Demo       ${origin}/demo  (an application in one page)
+  Console    ${origin}/console  (first: npx chatelaine operator add --provider DEV --user-id demo --role owner)
   Chain      ${rpcUrl}  (chain id ${chainId}${isEmbedded ? ', embedded' : ''})
   OAuth      ${issuer}  (client id: ${clientId}, public, PKCE, any loopback redirect)
 

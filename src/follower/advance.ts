@@ -22,7 +22,7 @@ const MAX_FROM_GENESIS = 100_000
 
 /**
  * Moves the cursor towards the node's newest block, or back if the node's chain has changed.
- * @returns true if there is more to do immediately
+ * @returns true if another step should follow immediately
  */
 export async function advance(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { chain } = follower
@@ -31,7 +31,7 @@ export async function advance(follower: Follower, held: Position, latest: Block)
     showHead(follower, latest)
     return false
   }
-  // A head below ours comes from a node that lags behind the others, unless the chain has lost our blocks.
+  // A newest block below the followed one comes from a node that lags, unless the chain has lost our blocks.
   const isLost = await untilStopped(follower, hasLost(chain, held, latest))
   if (latest.number < held.number && !isLost) return false
   if (latest.number <= held.number) return reorganise(follower, held, latest)
@@ -54,7 +54,7 @@ export async function advance(follower: Follower, held: Position, latest: Block)
   return isBehind
 }
 
-/** Returns the next blocks, fetched ahead or now. */
+/** Returns the window of next blocks: the one fetched ahead, or one fetched now. */
 async function takeWindow(follower: Follower, held: Position, latest: Block): Promise<Window> {
   const { ahead } = follower
   follower.ahead = null
@@ -64,7 +64,7 @@ async function takeWindow(follower: Follower, held: Position, latest: Block): Pr
   return window.headers.length > 0 ? window : fetchWindow(follower, held, latest)
 }
 
-/** Fetches the blocks after a block. Any failure is in `error`. */
+/** Fetches the blocks after a block. Does not throw: a failure is in `error`. */
 async function fetchWindow(follower: Follower, after: { number: number; hash: Hex }, latest: Block): Promise<Window> {
   const nothing = { headers: [], blocks: [], finality: null }
   try {
@@ -82,7 +82,7 @@ async function fetchWindow(follower: Follower, after: { number: number; hash: He
   }
 }
 
-/** Returns the next headers that link to the cursor and to each other; [] if the first does not. */
+/** Returns the next headers that link to the cursor and to each other; [] if the first header does not link. */
 async function findHeaders({ chain }: Follower, held: { number: number; hash: Hex }, latest: Block): Promise<Block[]> {
   const count = Math.min(WINDOW, latest.number - held.number)
   const numbers = Array.from({ length: count }, (_, index) => held.number + 1 + index)
@@ -133,7 +133,8 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     const group = takeGroup(rest)
     rest = rest.slice(group.length)
     const from = app.clock.ticks()
-    // Between the commit and its response other replicas may report these blocks, so `isFollowed` must not hold.
+    // Other replicas may already report these blocks between the commit and its response. `isFollowed` must be false
+    // then.
     chain.head.setFollowed(0)
     follower.held = await applyBlocks(app, chain, listeners, { held: follower.held!, blocks: group, finality })
     follower.renewedAt = from
@@ -141,13 +142,15 @@ async function applyAll(follower: Follower, blocks: FollowedBlock[], finality: F
     follower.trail?.follow(group)
     for (const block of group) chain.head.pace.note(block)
     showLag(follower, { transactions: last.number })
-    // While far behind, the head is above the stored blocks, and does not move back to them.
+    // While the follower is far behind, the head is the node's newest block. Do not move it back to the stored blocks.
     if (last.number >= (chain.head.current()?.number ?? -1)) showHead(follower, last)
     tellListeners(follower)
   }
 }
 
-/** Moves back to the last block that the node has as well: our newest block is no longer in its chain. */
+/**
+ * Moves back to the newest block that the node also has, because the node's chain no longer includes our newest block.
+ */
 async function reorganise(follower: Follower, held: Position, latest: Block): Promise<boolean> {
   const { app, chain, listeners } = follower
   const found = await untilStopped(follower, findAncestor(app, chain, Math.min(held.number, latest.number)))
@@ -187,7 +190,7 @@ async function isSameGenesis({ app, chain }: Follower): Promise<boolean> {
   return genesis !== null && (known === undefined || toHex(known.genesis_hash) === genesis.hash)
 }
 
-/** Halts the follower in every process. Below finality it does not guess, until the chains agree again. */
+/** Halts the follower in every process until the chains agree again, because it does not guess below finality. */
 async function halt(follower: Follower, held: Position, reason: string): Promise<void> {
   const { app, chain } = follower
   await setHalted(app.db, chain.chainId, held, reason)
@@ -201,7 +204,7 @@ async function halt(follower: Follower, held: Position, reason: string): Promise
   })
 }
 
-/** Resumes a halted follower when the node has our block again: then the node was wrong, not the stored chain. */
+/** Resumes a halted follower if the node has our block again: the node was wrong, and the stored chain is right. */
 async function stayHalted(follower: Follower, held: Position): Promise<boolean> {
   const { app, chain } = follower
   const canonical = await untilStopped(follower, fetchHeader(chain.rpc, held.number))

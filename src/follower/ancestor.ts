@@ -10,8 +10,8 @@ import { toHex } from '../hex.ts'
 const STEPS = [4, 50]
 
 /**
- * Returns the newest stored block, or the parent of the first one, that is in the node's canonical chain, at or below
- * `fromNumber`; null if there is none.
+ * Returns the newest stored block at or below `fromNumber` that is in the node's canonical chain. If no stored block
+ * is, returns the first one's parent if the node has it; otherwise null.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNumber: number): Promise<Block | null> {
@@ -39,7 +39,7 @@ export async function findAncestor({ db }: Pick<App, 'db'>, chain: Chain, fromNu
   }
 }
 
-/** Returns the block before the first stored one, if the node has it: only its hash is known. */
+/** Returns the parent of the first stored block, if the node has it. Only the parent's hash is stored. */
 async function findParent({ db }: Pick<App, 'db'>, { chainId, rpc }: Chain): Promise<Block | null> {
   const lowest = await db
     .selectFrom('blocks')

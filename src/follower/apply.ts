@@ -11,22 +11,22 @@ import type { BlockListener, FollowedBlock, Log, KeptBlock } from './block.ts'
 import { moveCursor, type Position } from './cursor.ts'
 import { lockHistory, setHistoryBack } from './history-cursor.ts'
 
-/** blocks stored below finality: more than a search for an ancestor needs */
+/** number of blocks stored below finality; the search for an ancestor needs fewer */
 const KEPT_BELOW_FINALITY = 256
-/** blocks stored on a development chain, which may lose finalized blocks at a restart */
+/** number of blocks stored on a development chain, which may lose finalized blocks at a restart */
 const KEPT_IN_DEVELOPMENT = 10_000
 
-/** blocks per transaction while catching up, and rows that they may become: 2,000 is the portable limit */
+/** blocks per transaction while catching up; MAX_ROWS limits the rows made from them, because 2,000 is portable */
 const MAX_BLOCKS = 32
 const MAX_ROWS = 2_000
 
-/** The newest final block; its hash if the node named it. */
+/** Newest final block. `hash` is null if the node did not report it. */
 export type Finality = { number: number; hash: Hex | null }
 
 /**
- * Stores blocks that follow the cursor, what the listeners derive from them, and the new cursor, in one transaction.
+ * Stores the blocks after the cursor, the rows that listeners derive from them, and the new cursor, in one transaction.
  * @param blocks  linked, in order; the first one's parent is the cursor's block
- * @param finality  the network's present finality; null: unknown
+ * @param finality  the network's current finality; null: unknown
  * @returns the new cursor
  * @throws Fenced | an error of a listener; then nothing is stored
  */
@@ -59,7 +59,7 @@ export async function applyBlocks(
 }
 
 /**
- * Retracts every block above the ancestor, and what was derived from it.
+ * Retracts every block above the ancestor, with all rows derived from those blocks.
  * @throws Fenced | an error of a listener
  */
 export async function retractBlocks(
@@ -82,8 +82,8 @@ export async function retractIn(
   const finalized = Math.min(held.finalized, ancestor.number)
   const next = { ...held, number: ancestor.number, hash: ancestor.hash, finalized }
   await moveCursor(db, chain.chainId, held, next)
-  // Also where the history is below the ancestor: with this lock, a block of the old branch is indexed before this, or
-  // not at all.
+  // Lock it even if the history is below the ancestor. A block of the old branch is then indexed before this
+  // transaction, or not at all.
   const history = await lockHistory(db, chain.chainId)
   if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)
   for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
@@ -91,14 +91,16 @@ export async function retractIn(
   return next
 }
 
-/** Returns the first blocks whose transactions' states may share a commit: one row each, and the block's. */
+/** Returns the first blocks whose transaction states may be stored in one commit: one row per receipt and per block. */
 export const takeGroup = <T extends KeptBlock>(blocks: readonly T[]): T[] =>
   takeRows(blocks, ({ receipts }) => 1 + receipts.length)
 
-/** Returns the first blocks whose transfers may share a commit. */
+/** Returns the first blocks whose transfers may be stored in one commit. */
 export const takeTransfers = <T extends KeptBlock>(blocks: readonly T[]): T[] => takeRows(blocks, mostTransfersOf)
 
-/** Returns at least one block, because a block cannot be divided. */
+/**
+ * Returns the first blocks that have at most MAX_ROWS rows together; at least one, because a block cannot be divided.
+ */
 function takeRows<T>(blocks: readonly T[], rowsOf: (block: T) => number): T[] {
   let rows = 0
   let count = 0
@@ -111,8 +113,8 @@ function takeRows<T>(blocks: readonly T[], rowsOf: (block: T) => number): T[] {
 }
 
 /**
- * Returns an upper bound of rows: one for the block, one per log, and two per transfer of a batch, which has up to
- * 1,000.
+ * Returns an upper bound of the rows of a block: one for the block, one per log, and two per transfer of a batch, which
+ * has up to 1,000.
  */
 const mostTransfersOf = ({ receipts }: KeptBlock): number =>
   receipts.reduce((sum, { logs }) => logs.reduce((all, log) => all + mostRowsOfLog(log), sum), 1)

@@ -7,13 +7,13 @@ import type { Db } from '../store/db.ts'
 /** A whole block with the results of its transactions, in order. All hex is lower-case. */
 export type FollowedBlock = Block & {
   receipts: (Receipt | Logged)[]
-  /** native currency in the block; tests of other things omit it */
+  /** native currency in the block; omitted by tests that do not need it */
   native?: BlockNative
   /**
-   * Verifies some of the block's transactions, as far as the network and the mode allow, before anything is derived
-   * from them.
-   * In mode `hash` everything has been verified before. Otherwise the node is asked once more for the whole block if it
-   * includes others' transactions, and for receipts if only logs were read.
+   * Verifies our transactions of the block, as far as the network and the mode allow, before any row is derived from
+   * them.
+   * In mode `hash`, the whole block has been verified already. Otherwise this fetches the whole block if it includes
+   * others' transactions, and receipts if only logs were read.
    * @throws RpcError | RpcUnavailable | InvalidResponse
    */
   prove(ours: Ours): Promise<BlockProof>
@@ -25,7 +25,7 @@ export type BlockNative = {
   miner: Hex | null
   /** EIP-4895: withdrawals of the consensus layer */
   withdrawals: { address: Hex; value: bigint }[]
-  /** by position; null if the block came with hashes only */
+  /** in block order; null if the block was received with transaction hashes only */
   sent: SentNative[] | null
 }
 
@@ -42,7 +42,7 @@ export type SentNative = {
 
 /** Transactions of a block to verify. */
 export type Ours = {
-  /** by hash, the bytes that we signed; their sender is known, and need not be recovered */
+  /** signed bytes by transaction hash; the sender is known and need not be recovered */
   signed: ReadonlyMap<Hex, Buffer>
   /** hashes of transactions that our accounts sent, according to the node */
   claimed: readonly Hex[]
@@ -60,21 +60,21 @@ export type BlockProof = {
 export type Receipt = {
   transactionHash: Hex
   from: Hex
-  /** null if it created a contract */
+  /** recipient; null if the transaction created a contract */
   to: Hex | null
   /** false: reverted, without logs */
   status: boolean
   gasUsed: number
   /** wei per gas */
   effectiveGasPrice: bigint
-  /** wei that it paid in addition to gas: for blobs (EIP-4844), or to a roll-up's parent chain */
+  /** wei paid in addition to gas: for blobs (EIP-4844), or to a roll-up's parent chain */
   extraFeeWei?: bigint
   contractAddress: Hex | null
   logs: Log[]
 }
 
 /**
- * A transaction without its receipt: sender and logs. Logs prove that it succeeded; without logs its status is unknown.
+ * Transaction without its receipt: sender and logs. Logs prove that it succeeded; without logs its status is unknown.
  */
 export type Logged = Pick<Receipt, 'transactionHash' | 'from' | 'logs'> & { status: null }
 
@@ -91,9 +91,9 @@ export type Log = { address: Hex; topics: Hex[]; data: Hex; logIndex: number }
 export type KeptBlock = Omit<FollowedBlock, 'prove'>
 
 /**
- * Handlers of a module for the chain, a stream of three events. Each runs inside the database transaction that moves the
- * cursor, so its rows and the cursor change together or not at all: use only the given `db`. An error stops the
- * follower at this block until it passes.
+ * Handlers of a module for three events of the chain. Each handler runs inside the database transaction that moves the
+ * cursor, so its rows and the cursor change together: use only the given `db`. If a handler throws, the follower stops
+ * at this block and retries until it succeeds.
  */
 export type BlockListener = Leading | Trailing
 
@@ -101,24 +101,24 @@ export type BlockListener = Leading | Trailing
 export type Leading = (EachBlock | ManyBlocks) &
   Reorganised & {
     isTrailing?: false
-    /** Blocks up to this number are final. On a development chain that lost blocks they can still be retracted. */
+    /** Called when blocks up to this number are final. A development chain that lost blocks can still retract them. */
     onFinalize(db: Db, app: App, chain: Chain, throughNumber: number): Promise<void>
   }
 
-/** Runs behind the follower, at the history's cursor and in a transaction of its own: nothing waits for it. */
+/** Runs behind the follower, at the history's cursor and in its own transaction: the follower does not wait for it. */
 export type Trailing = Reorganised & {
   isTrailing: true
   /**
-   * Fetches from a node what else is to be stored, before the transaction of `onBlocks`.
+   * Fetches further data to store from a node, before the transaction of `onBlocks`.
    * @throws RpcError | RpcUnavailable  the error of the first block; then the blocks are tried again
    */
   gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered>
-  /** The next blocks of the canonical chain, in order, in one commit. */
+  /** Handles the next blocks of the canonical chain, in order, in one commit. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
 }
 
 export type Gathered = {
-  /** Number of blocks that succeeded, from the first; at least one. */
+  /** number of blocks, from the first, whose data was fetched; at least one */
   count: number
   /** stores the data, inside the transaction and after `onBlocks` */
   store(db: Db): Promise<void>
@@ -126,8 +126,8 @@ export type Gathered = {
 
 type Reorganised = {
   /**
-   * Blocks from this number on are no longer part of the chain, and others may replace them. It runs in the transaction
-   * that moves the follower's cursor back, and the history's cursor if that is as far.
+   * Undoes blocks from this number on, which are no longer part of the chain. Runs in the transaction that moves the
+   * follower's cursor back, and the history's cursor if it had passed this number.
    */
   onRetract(db: Db, app: App, chain: Chain, fromNumber: number): Promise<void>
   /** Runs after the commit, in the process that follows. It must return immediately and never throw. */
@@ -135,11 +135,13 @@ type Reorganised = {
 }
 
 type EachBlock = {
-  /** The next block of the canonical chain. */
+  /** Handles the next block of the canonical chain. */
   onBlock(db: Db, app: App, chain: Chain, block: FollowedBlock): Promise<void>
 }
 
 type ManyBlocks = {
-  /** The next blocks of the canonical chain, in order: one at its head, or several in one commit while catching up. */
+  /**
+   * Handles the next blocks of the canonical chain, in order: one at the head, several per commit while catching up.
+   */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly FollowedBlock[]): Promise<void>
 }

@@ -2,7 +2,7 @@ import { BoundedMap } from '../bounded-map.ts'
 import type { Hex } from '../ids.ts'
 import { keccak } from '../keccak.ts'
 
-/** items remembered: each costs 1.5 µs to hash, and the same addresses and topics occur again and again */
+/** number of remembered items: each costs 1.5 µs to hash, and the same addresses and topics occur again and again */
 const MAX_REMEMBERED = 65_536
 /** the three bit positions of an item, 11 bits each, in one number */
 const remembered = new BoundedMap<Hex, number>(MAX_REMEMBERED)

@@ -7,8 +7,8 @@ import type { Log, Receipt } from './block.ts'
 import { bloomOf } from './bloom.ts'
 
 /**
- * Combines a block with its receipts. Some nodes return empty or partial lists for blocks that are not empty
- * (go-ethereum #24078, lotus #13749). Then it throws, and the block is fetched again.
+ * Combines a block with its receipts. Throws if the receipts do not fit the block, so that it is fetched again: some
+ * nodes return empty or partial lists for blocks that are not empty (go-ethereum #24078, lotus #13749).
  * @throws InvalidResponse
  */
 export function checkBlock(
@@ -70,14 +70,14 @@ export const headerOf = ({ number, hash, parentHash, timestamp, baseFee }: Block
 })
 
 /**
- * Checks that a whole block is the one that was read, with one receipt per transaction.
+ * Checks that a whole block is the block read before, with one receipt per transaction.
  * @throws InvalidResponse
  */
 export function checkSame(read: Block & { receipts: Receipt[] }, answer: unknown): void {
   if (answer === null) throw new InvalidResponse('the node does not know the block')
   const block = readBlock(answer)
   const { receipts } = read
-  // The header as well: prices are computed with its base fee.
+  // Compare the header as well, because prices are computed with its base fee.
   const isSame =
     isDeepStrictEqual(headerOf(block), headerOf(read)) &&
     block.transactions.length === receipts.length &&

@@ -6,7 +6,8 @@ import type { Db } from '../store/db.ts'
 import type { ReadFrom } from './receipt-source.ts'
 
 /**
- * Seconds after which another process takes over from a silent follower. A live follower renews its lease every second.
+ * Seconds after which another process takes over from a follower that no longer renews its lease. A running follower
+ * renews it every second.
  */
 const LEASE_SECONDS = 4
 
@@ -14,8 +15,8 @@ const LEASE_SECONDS = 4
 export const BEFORE_GENESIS = { number: -1, hash: `0x${'00'.repeat(32)}` as Hex }
 
 /**
- * Identifies the process that follows. A write with another lease changes nothing. The epoch is not enough: a database
- * that has lost its newest commits assigns the same epoch again. The owner is random.
+ * Identifies the process that follows. A write with another lease changes nothing. The epoch alone does not identify
+ * the process: a database that lost its newest commits assigns the same epoch again. So `owner` is random.
  */
 export type Lease = { epoch: number; owner: string }
 
@@ -46,8 +47,8 @@ const leaseEnd = () => sql<Date>`now() + ${sql.lit(`${LEASE_SECONDS} seconds`)}:
 const isLeased = sql<boolean>`coalesce(lease_until > now(), false)`
 
 /**
- * The last followed block, and why it does not continue: halted permanently, or blocked by the next block. Both null:
- * it continues.
+ * Last followed block, and why the follower does not continue: halted permanently, or blocked by the next block. If
+ * both are null, it continues.
  */
 export type FollowerStop = { followed: number; halted: string | null; blockedBy: string | null }
 
@@ -198,8 +199,8 @@ export class Fenced extends Error {
 }
 
 /**
- * Moves the cursor and renews the lease. It is the first statement of every transaction of the follower, because it
- * locks the row: a process that takes over waits for this commit, or this call fails.
+ * Moves the cursor and renews the lease. Must be the first statement of every transaction of the follower. It locks the
+ * row: a process that takes over waits for this commit, or this call fails.
  * @throws Fenced
  */
 export async function moveCursor(
@@ -228,11 +229,11 @@ export async function moveCursor(
   if (row === undefined) throw new Fenced()
 }
 
-/** Stores what the results of blocks are read from. Does nothing if another process follows. */
+/** Stores which calls the results of blocks are read from. Does nothing if another process follows. */
 export const setReadFrom = (db: Db, chainId: number, lease: Lease, readFrom: ReadFrom): Promise<void> =>
   note(db, chainId, lease, { read_from: readFrom })
 
-/** Stores what blocks the follower; null: nothing does. Does nothing if another process follows. */
+/** Stores why the follower is blocked; null: it is not. Does nothing if another process follows. */
 export const setBlockedBy = (db: Db, chainId: number, lease: Lease, blockedBy: string | null): Promise<void> =>
   note(db, chainId, lease, { blocked_by: blockedBy })
 
@@ -252,8 +253,8 @@ async function note(
 }
 
 /**
- * Halts the follower in every process, or lets it continue (null). The cursor must be at the compared block: a restored
- * database has other blocks, which were not compared with the node's.
+ * Halts the follower in every process, or lets it continue (null). The cursor must be at the block that was compared
+ * with the node's: a restored database may have other blocks.
  * @throws Fenced
  */
 export async function setHalted(

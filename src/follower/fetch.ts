@@ -23,7 +23,7 @@ export async function fetchHeader(rpc: Rpc, at: number | 'latest' | 'finalized')
 }
 
 /**
- * Fetches headers of the node's canonical chain by number, in the given order; null where it has none.
+ * Fetches headers of the node's canonical chain by number, in the given order; null for a number that the node lacks.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function fetchHeaders(rpc: Rpc, numbers: number[]): Promise<(Block | null)[]> {
@@ -54,8 +54,8 @@ export async function fetchBlock(
   given: unknown = null,
 ): Promise<FollowedBlock> {
   const { verification } = source
-  // Hashes only: whole transactions double the bytes, cost anvil more than all receipts, and matter only in the few
-  // blocks with our transactions. Logs do not include senders, so with logs the transactions have to be whole.
+  // Fetch only transaction hashes. Whole transactions double the bytes, cost anvil more than all receipts, and matter
+  // only in the few blocks with our transactions. With logs, transactions must be whole, because logs have no sender.
   const isWhole = verification === 'hash' || readsFrom(source) === 'logs'
   const { block, answer, receipts } = await askBlock(rpc, hash, {
     source,
@@ -77,7 +77,7 @@ export async function fetchBlock(
     const how = { ours, verification, provability: source.provability }
     const own = proveOwn(answers, read, how)
     if (own !== null) return own
-    // The receipts are not fetched again: those that are stored have to be those that are verified.
+    // Do not fetch the receipts again: the receipts verified here must be the ones that are stored.
     const whole = await rpc.call('eth_getBlockByHash', [hash, true])
     checkSame(read, whole)
     return proveSome({ block: whole, receipts: answers.receipts }, read, how)
@@ -85,10 +85,13 @@ export async function fetchBlock(
   return { ...read, prove }
 }
 
-/** Highest number of transactions whose single receipts cost no more calls than their logs and the whole block. */
+/**
+ * Up to this number of transactions, fetching single receipts costs no more calls than fetching logs and the whole
+ * block.
+ */
 const MAX_SINGLY = 2
 
-/** Returns a block as it came, and its receipts; null for receipts if the node does not return them together. */
+/** Returns the requested block, and its receipts; null for receipts if the node does not return them in one call. */
 async function askBlock(
   rpc: Rpc,
   hash: Hex,
@@ -119,8 +122,8 @@ function askBoth(
 }
 
 /**
- * Returns the receipts of a known block, or the node's error; [] without a request if the header shows that it has
- * none.
+ * Returns the receipts of a known block, or the node's error. If the header shows that there are none, returns []
+ * without a request.
  */
 async function askReceipts(rpc: Rpc, block: RawBlock, source: ReceiptSource): Promise<unknown> {
   if (isEmpty(block)) return []
@@ -130,11 +133,11 @@ async function askReceipts(rpc: Rpc, block: RawBlock, source: ReceiptSource): Pr
 }
 
 /**
- * Returns the node's response for all receipts; null if it does not return them together. An empty block needs no
- * response.
+ * Returns the node's response for all receipts; null if the node does not return them in one call. An empty block needs
+ * no response.
  */
 function receiptsOf(block: RawBlock, { source, said }: { source: ReceiptSource; said: unknown }): unknown {
-  // An empty block does not show whether the node returns receipts together.
+  // An empty block does not show whether the node returns all receipts in one call.
   if (isEmpty(block) && Array.isArray(said)) return said
   if (!source.hasBlockReceipts) return null
   source.nulls = said === null || isOfOneBlock(said) ? (source.nulls ?? 0) + 1 : 0
@@ -144,8 +147,8 @@ function receiptsOf(block: RawBlock, { source, said }: { source: ReceiptSource; 
 }
 
 /**
- * Returns whether the error concerns one block: some nodes fail for all receipts of a block and return the single ones.
- * A busy node, or one that does not know the block, is asked again.
+ * Returns whether the error may concern only this block: some nodes cannot return all receipts of a certain block, but
+ * can return them one by one. If the node is busy or does not know the block, the same call is retried.
  */
 const isOfOneBlock = (said: unknown): boolean =>
   said instanceof RpcError && !isRateLimited(said) && !isUnknownBlock(said)

@@ -6,15 +6,17 @@ import type { Finality } from './apply.ts'
 import { fetchHeader } from './fetch.ts'
 import { askLatest, type Follower } from './follower.ts'
 
-/** share of the distance from the final to the newest block by which it may grow before the node is asked again */
+/**
+ * share of the distance between final and newest block by which that distance may grow before the node is asked again
+ */
 const ASKED_AGAIN = 1 / 16
-/** blocks after which the node is always asked again: after a long standstill, finality may advance at once */
+/** blocks after which the node is asked in any case: after a standstill, finality may advance far at once */
 const ASKED_EVERY = 8
 
 /**
- * Returns what the network considers final. The node is asked only as often as it can matter: if finality is 64 blocks
- * behind, at every fourth block; if it is close, at every block. In between, the last value is used, because finality
- * only advances.
+ * Returns the block that the network considers final. The node is asked only when finality may have advanced enough to
+ * matter: at every fourth block if finality is 64 blocks behind, at every block if it is close. In between, returns the
+ * last value, because finality only advances.
  * @throws RpcUnavailable | InvalidResponse
  */
 export async function askFinality(follower: Follower, latest: Block): Promise<Finality> {
@@ -29,7 +31,7 @@ export async function askFinality(follower: Follower, latest: Block): Promise<Fi
 }
 
 /**
- * Asks what the network considers final now.
+ * Asks the node for the block that the network considers final now.
  * @throws RpcUnavailable | InvalidResponse
  */
 export async function findFinality(follower: Follower, latest: Block): Promise<Finality> {
@@ -51,8 +53,8 @@ export async function findFinality(follower: Follower, latest: Block): Promise<F
 }
 
 /**
- * Checks a final block against the newest one. With instant finality it may be above the newest block of a moment ago,
- * but not above that of now.
+ * Checks a final block against the newest one. With instant finality, the final block may be above the newest block as
+ * last fetched, but not above the newest block now.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function believed(follower: Follower, final: Block, latest: Block): Promise<Finality> {

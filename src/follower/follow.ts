@@ -39,33 +39,33 @@ import { type Timer } from '../clock.ts'
 
 const RENEW_EVERY_MS = 1_000
 const ASK_NODE_EVERY_MS = 2_000
-/** milliseconds after its renewal for which a lease of four seconds is certainly ours */
+/** milliseconds after a renewal during which the lease of four seconds certainly belongs to this process */
 const ALONE_MS = 3_000
 const MAX_BACKOFF_MS = 2_000
 /**
- * Shares of the shortest time between two blocks: when the node is asked in between, and how long before the next block
- * polling starts.
+ * Shares of the shortest interval between two blocks: HALF_WAY after a block the node is queried once, and
+ * SHORTLY_BEFORE the next block polling starts.
  */
 const HALF_WAY = 0.5
 const SHORTLY_BEFORE = 0.04
-/** multiple of that interval: a network without a block for so long is polled once a second */
+/** multiple of the block interval: a network without a block for so long is polled once a second */
 const OVERDUE = 2
-/** the same with an active subscription, which may have lost an announcement */
+/** multiple of the block interval after which to poll despite a subscription, which may have lost an announcement */
 const UNANNOUNCED = 1.5
 const MAX_UNANNOUNCED = 2
-/** Shortest pause in milliseconds after an announcement, whatever a node announces. */
+/** Shortest pause after an announcement, milliseconds; bounds the queries that a node's announcements can cause. */
 const MIN_PAUSE_MS = 20
 
-/** Consecutive failures at one block, five seconds, after which it is reported as what blocks the follower. */
+/** Consecutive failures at one block, about 5 s, after which that block is reported as blocking the follower. */
 const MIN_FAILURES = 7
 
-/** Consecutive requests without a response, 1.5 s: such a node may have restarted, and lost its pool. */
+/** Consecutive requests without a response, about 1.5 s, after which the node may have restarted and lost its pool. */
 const MIN_UNANSWERED = 5
 
 /**
- * Follows a network until stopped. Listeners get every block of its canonical chain exactly once and in order, and its
- * retraction if the chain reorganises. A trailing listener gets them later, in a transaction of its own.
- * One process follows; the others only update their head. Failures of node and database are retried.
+ * Follows a network until stopped. Listeners receive every block of its canonical chain exactly once and in order, and
+ * its retraction if the chain reorganises. A trailing listener receives them later, in its own transaction. One process
+ * follows; the others only update their head. Failures of node and database are retried.
  * @param onNodeBack  called when the node responds again after an outage
  * @returns a function to stop: it resolves when running work is finished and the lease is released
  */
@@ -150,13 +150,13 @@ async function run(follower: Follower, onNodeBack: () => void): Promise<void> {
   })
 }
 
-/** Returns for how many milliseconds no other process can follow: a database that hangs must not extend this. */
+/** Returns the milliseconds for which no other process can follow. A database that hangs must not extend this time. */
 function aloneMs({ app, held, renewedAt }: Follower): number {
   return held === null || held.halted !== null ? 0 : renewedAt + ALONE_MS - app.clock.ticks()
 }
 
 /**
- * Reports a node without eth_getBlockReceipts, which costs more calls, in the log, in `/readyz` and in `network show`.
+ * Reports in the log, in `/readyz` and in `network show` if a node lacks eth_getBlockReceipts, which costs more calls.
  */
 async function tellReadFrom(follower: Follower): Promise<void> {
   const { app, chain, receipts, held } = follower
@@ -168,7 +168,7 @@ async function tellReadFrom(follower: Follower): Promise<void> {
   follower.toldReadFrom = readFrom
 }
 
-/** Stores why a network is not followed further, because any process may be asked why a write waits. */
+/** Stores why a network is not followed further, so that any process can explain why a write waits. */
 async function tellBlockedBy(follower: Follower, blockedBy: string | null): Promise<void> {
   const { app, chain, epoch, owner } = follower
   if (epoch === null || blockedBy === follower.blockedBy) return
@@ -177,8 +177,8 @@ async function tellBlockedBy(follower: Follower, blockedBy: string | null): Prom
 }
 
 /**
- * Returns the cause in our own words: a message of a node or database may include confidential data. The log has that
- * message.
+ * Returns the cause in our own words, because a message of a node or database may include confidential data. The
+ * original message is in the log.
  */
 function causeOf(error: unknown): string {
   if (error instanceof RpcUnavailable) return error.message
@@ -186,7 +186,7 @@ function causeOf(error: unknown): string {
   return 'an internal error, which the log has as `follower_retrying`'
 }
 
-/** Discards everything in memory except the epoch; after a failure of the node, the cursor remains. */
+/** Discards the state in memory except the epoch. After a failure of the node, retains the cursor as well. */
 function recover(follower: Follower, error: unknown, failures: number): void {
   const { telemetry } = follower.app
   const { chainId } = follower.chain
@@ -199,7 +199,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
   }
   const isNodes = error instanceof RpcError || error instanceof RpcUnavailable
   if (!isNodes) follower.held = null
-  // A node that is briefly behind its own head is common; one that fails for long is logged occasionally.
+  // A node often lacks a block below its own head for a moment. Log such failures only if they continue.
   const level = failures === 3 || failures % 60 === 59 ? 'warn' : 'debug'
   telemetry.log[isNodes ? level : failures % 60 === 0 ? 'error' : 'debug'](
     'follower_retrying',
@@ -210,7 +210,7 @@ function recover(follower: Follower, error: unknown, failures: number): void {
 
 /**
  * Checks the chain once.
- * @returns true if there is more to do immediately
+ * @returns true if another step should follow immediately
  */
 async function step(follower: Follower): Promise<boolean> {
   const { app, chain } = follower
@@ -233,7 +233,7 @@ async function step(follower: Follower): Promise<boolean> {
       await watch(follower, cursor)
       return false
     }
-    // The node is asked before the lease is acquired: a process whose node is unavailable leaves the lease to others.
+    // Query the node before acquiring the lease: a process whose node is unavailable leaves the lease to others.
     const latest = await askLatest(follower)
     if (cursor === null) await openCursors(app.db, chain.chainId, await findStart(follower, latest))
     await lead(follower)
@@ -281,7 +281,10 @@ async function lead(follower: Follower): Promise<void> {
   })
 }
 
-/** Returns where a network that was never followed starts: the embedded chain at its beginning, others at finality. */
+/**
+ * Returns the start block of a network that was never followed: the first for the embedded chain, the final one for
+ * others.
+ */
 async function findStart(follower: Follower, latest: Block): Promise<{ number: number; hash: Block['hash'] }> {
   if (isEmbedded(follower.chain)) return BEFORE_GENESIS
   const finality = await untilStopped(follower, findFinality(follower, latest))
@@ -298,7 +301,7 @@ async function watch(
   const { app, chain } = follower
   const askedMs = app.clock.ticks() - (follower.observed?.at ?? Number.NEGATIVE_INFINITY)
   if (askedMs > ASK_NODE_EVERY_MS) {
-    // The node of the following process may be better than ours, so its blocks are enough.
+    // The node of the following process may be ahead of ours, so the block of its cursor is enough.
     const block = await observeLatest(follower, cursor.block).catch((error: unknown) =>
       follower.stopping.aborted ? Promise.reject(error) : null,
     )
@@ -314,7 +317,7 @@ async function watch(
     showHead(follower, cursor.block)
 }
 
-/** A read of this process may already have seen the block above the cursor's, and heads move forward. */
+/** A read in this process may already have seen the block above the cursor's block, and the head only moves forward. */
 const isParent = (block: Block, ours: Block | null): boolean =>
   ours?.number === block.number + 1 && ours.parentHash === block.hash
 
@@ -343,10 +346,10 @@ function patience(follower: Follower): number {
 }
 
 /**
- * Returns the milliseconds after a query when the next one is useful, if blocks keep their recent interval. With an
- * active subscription, that is when a block is overdue. Otherwise it is once half-way, and then at the configured
- * interval from shortly before the next block.
- * @param at  age of the head at that query, milliseconds
+ * Returns the milliseconds from a query to the next useful one, if blocks keep their recent interval. With an active
+ * subscription, the next one is due when a block is overdue. Otherwise one is due half-way to the next block, and more
+ * at the configured interval from shortly before that block.
+ * @param at  age of the head at the first query, milliseconds
  */
 function afterLook({
   chain,

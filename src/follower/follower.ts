@@ -10,17 +10,21 @@ import type { Position } from './cursor.ts'
 import { fetchHeader } from './fetch.ts'
 import type { ReadFrom, ReceiptSource } from './receipt-source.ts'
 
-/** Blocks by which a process may be behind before its head is the node's newest block instead of its own. */
+/**
+ * Blocks by which a process may lag before its head is the node's newest block instead of the block that it followed.
+ */
 export const FAR_BEHIND = 3
 
-/** One process's state of following a network. */
+/** State of one process that follows a network. */
 export type Follower = {
   app: App
   chain: Chain
   listeners: BlockListener[]
   stopping: AbortSignal
   owner: string
-  /** the cursor while this process holds its lease; null if another does, or if it has to be read again */
+  /**
+   * the cursor while this process holds its lease; null if another process does, or if the cursor must be read again
+   */
   held: Position | null
   /** the epoch with which this process last held the lease */
   epoch: number | null
@@ -35,21 +39,21 @@ export type Follower = {
   lookedAt: number
   /** ends the current pause */
   wake: () => void
-  /** the subscription has announced something since that query */
+  /** whether the subscription has announced something since `lookedAt` */
   wasHinted: boolean
-  /** consecutive blocks that were found and not announced: after several, the subscription is not relied on */
+  /** consecutive blocks found by a query and not announced; after MAX_UNANNOUNCED, the subscription is not relied on */
   unannounced: number
-  /** the node's last response about finality, and its newest block then */
+  /** the node's last response about finality, and the number of its newest block at that time */
   final: { said: Finality; of: number } | null
   receipts: ReceiptSource
-  /** the blocks after a block, fetched while that one is stored; used only if they still link to it */
+  /** the blocks after the block `after`, fetched while that one is being stored; used only if they still link to it */
   ahead: { after: Hex; window: Promise<Window> } | null
   hasWarnedOfFinality: boolean
-  /** the history's indexer, behind the cursor; null without a listener */
+  /** the history's indexer, which runs behind the cursor; null without a trailing listener */
   trail: Trail | null
   /** how the node is read, as last stored in the database */
   toldReadFrom: ReadFrom | null
-  /** the step works on the block after the cursor: a failure blocks the network */
+  /** whether the current step works on the block after the cursor: a failure then blocks the network */
   isAtBlock: boolean
   /** what blocks the network, as last stored in the database */
   blockedBy: string | null
@@ -64,8 +68,8 @@ export type Trail = {
   /** Starts a step after a reorganisation. */
   wake(): void
   /**
-   * Resolves when the history has room for the next blocks, fails, or after a second, so that blocks need not be
-   * fetched twice.
+   * Resolves when the history can take the next blocks into memory, when it fails, or after a second. Waiting avoids
+   * fetching blocks twice.
    */
   untilRoom(): Promise<void>
   done: Promise<void>
@@ -92,8 +96,8 @@ export async function askLatest(follower: Follower): Promise<Block> {
 }
 
 /**
- * Checks that the node has its newest block by number as well. A head far above ours does not link to our blocks yet,
- * and finality may be counted from it.
+ * Checks that the node also returns its newest block by number. A block far above ours cannot be linked to our blocks
+ * yet, and finality may be counted from it.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 export async function confirmHead(follower: Follower, latest: Block): Promise<void> {
@@ -101,7 +105,7 @@ export async function confirmHead(follower: Follower, latest: Block): Promise<vo
   if (again?.hash !== latest.hash) throw new InvalidResponse('the node does not have its own newest block')
 }
 
-/** Sets this process's head. Errors of listeners, which belong to other modules, are only logged. */
+/** Sets this process's head. Logs errors of listeners, which belong to other modules. */
 export function showHead({ app, chain }: Follower, block: Block): void {
   app.telemetry.headBlock.set({ chain_id: String(chain.chainId) }, block.number)
   try {
@@ -112,7 +116,7 @@ export function showHead({ app, chain }: Follower, block: Block): void {
   }
 }
 
-/** Waits for a node's response, but rejects when the program stops; the response is then ignored. */
+/** Waits for a node's response. Rejects when the program stops, and then ignores the response. */
 export async function untilStopped<T>({ stopping }: Follower, asked: Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   const stop = () => reject(new InvalidResponse('stopped'))

@@ -18,9 +18,9 @@ const cursorOf = (row: HistoryCursorRow): HistoryCursor => ({
 })
 
 /**
- * Returns how far the history of a network is indexed, and up to which block it is final; null before its first block.
- * `followedTo` is the newest stored block, which the index may lag behind. `halted` is a message for the operator while
- * the follower is halted below finality.
+ * Returns the block to which a network's history is indexed, and the one to which it is final; null before its first
+ * block. `followedTo` is the newest stored block, which the index may lag behind. `halted` is a message for the
+ * operator while the follower is halted below finality.
  */
 export async function indexedTo(
   db: Db,
@@ -71,8 +71,8 @@ export async function takeLeaseAndHistory(root: RootDb, chainId: number, owner: 
 }
 
 /**
- * Acquires the history's lease for the process that holds the follower's, with a new epoch; returns null if another
- * process holds that.
+ * Acquires the history's lease, with a new epoch, for the process that holds the follower's lease; returns null if
+ * another process holds the follower's lease.
  */
 export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
   const row = await db
@@ -93,7 +93,7 @@ export async function takeHistory(db: Db, chainId: number, { epoch, owner }: Lea
   return row === undefined ? null : cursorOf(row)
 }
 
-/** Returns the present cursor, which a reorganisation may have moved back; null if another process has the lease. */
+/** Returns the current cursor, which a reorganisation may have moved back; null if another process has the lease. */
 export async function readHistory(db: Db, chainId: number, { epoch, owner }: Lease): Promise<HistoryCursor | null> {
   const row = await db
     .selectFrom('history_cursors')
@@ -106,7 +106,7 @@ export async function readHistory(db: Db, chainId: number, { epoch, owner }: Lea
 }
 
 /**
- * Moves the cursor. It is the first statement of every transaction that stores transfers, because it locks the row: a
+ * Moves the cursor. Must be the first statement of every transaction that stores transfers. It locks the row: a
  * reorganisation waits for this commit, or this call fails.
  * @throws Fenced
  */
@@ -142,7 +142,7 @@ export async function lockHistory(db: Db, chainId: number): Promise<{ number: nu
   return row === undefined ? null : { number: row.block_number, hash: toHex(row.block_hash) }
 }
 
-/** Moves the cursor, which is locked, back to a lower block. */
+/** Moves the cursor back to a lower block. The caller has locked it. */
 export async function setHistoryBack(db: Db, chainId: number, to: { number: number; hash: Hex }): Promise<void> {
   await db
     .updateTable('history_cursors')

@@ -1,7 +1,7 @@
 import type { FollowerStop } from './cursor.ts'
 import type { Follower } from './follower.ts'
 
-/** Updates the metric that shows why a network is not followed further, and at which block. */
+/** Updates the metric for a network that is not followed further: its reason and block. */
 export function showStop(follower: Follower, { followed, halted, blockedBy }: FollowerStop): void {
   const { app, chain, shownStop } = follower
   const state = halted !== null ? 'halted' : blockedBy !== null ? 'stuck' : null

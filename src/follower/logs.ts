@@ -16,8 +16,8 @@ import { readTransactions } from './strict.ts'
 
 /**
  * Fetches a block with its logs in one call, from a node that returns receipts only one by one. Receipts are fetched
- * when transactions are verified: all of the block if it has Ethereum's header, to check them against the root;
- * otherwise only ours.
+ * when transactions are verified: all receipts of a block with Ethereum's header, to check them against the root;
+ * otherwise only those of our transactions.
  * @param asked  the block, and the node's response, with whole transactions or with hashes
  * @returns null if the node does not return all logs of the block: then its receipts are needed
  * @throws RpcError | RpcUnavailable | InvalidResponse  to be tried again
@@ -98,8 +98,8 @@ function tryGroup(block: RawBlock, said: unknown): Map<Hex, Log[]> | null {
 }
 
 /**
- * Nodes that silently truncate a list cut it at a round number. The filter cannot show a missing log whose address and
- * topics occur in another log.
+ * Multiple at which a number of logs is suspicious: nodes that silently truncate a list cut it at a round number. The
+ * filter cannot show a missing log whose address and topics occur in another log.
  */
 const SUSPICIOUS = 500
 

@@ -9,7 +9,7 @@ import { listRoot } from './trie.ts'
 
 const GWEI = 1_000_000_000n
 
-/** Reads a block's native currency; nothing if it is unreadable, because no write depends on it. */
+/** Reads a block's native currency. Returns {} if it is unreadable, because no write depends on it. */
 export function nativeOf(answer: unknown): { native?: BlockNative } {
   try {
     return { native: readNativeOf(answer) }
@@ -49,7 +49,7 @@ function readSentNative(answer: unknown): SentNative {
     from: readAddress(from, 'sender of a transaction'),
     to: isAbsent(to) ? null : readAddress(to, 'recipient'),
     value: readQuantity(value, 'value of a transaction'),
-    // Together with a fee cap it repeats the receipt's price, and is part of no hash.
+    // If a fee cap is present, `gasPrice` only repeats the receipt's price, and no hash covers it.
     gasPrice: isAbsent(gasPrice) || !isAbsent(maxFeePerGas) ? null : readQuantity(gasPrice, 'gas price'),
     minted: isAbsent(mint) ? 0n : readQuantity(mint, 'what a deposit mints'),
   }

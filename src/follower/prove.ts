@@ -23,12 +23,12 @@ export type Answers = { block: unknown; receipts: readonly unknown[] }
 type BlockWithReceipts = Block & { receipts: Receipt[] }
 
 /**
- * Knowledge of this process about whether a network's blocks can be verified, in a mode that does not require it. `doubts`:
+ * Whether this process could verify a network's blocks so far, in a mode that does not require it. `doubts`:
  * consecutive blocks that could not be verified.
  */
 export type Provability = { wasProven: boolean; doubts: number }
 
-/** attempts, for half a minute, for a block that cannot be verified on a network whose blocks could be */
+/** attempts, over half a minute, at a block that cannot be verified although earlier blocks of the network could */
 const PATIENCE = 20
 
 /**
@@ -43,9 +43,9 @@ export function proveAll(answers: Answers, read: BlockWithReceipts): { receipts:
 }
 
 /**
- * Verifies a block as `proveAll`, if the network's headers and transactions are Ethereum's. Senders are verified only
- * for transactions that are claimed to be ours.
- * On other networks, and in mode `count`, it verifies only that hash, sender and nonce of our transactions match their
+ * Verifies a block like `proveAll`, if the network's headers and transactions are Ethereum's. Verifies senders only for
+ * transactions that the node reports as ours.
+ * On other networks, and in mode `count`, verifies only that hash, sender and nonce of our transactions match their
  * bytes.
  * @throws InvalidResponse
  */
@@ -68,7 +68,7 @@ export function proveSome(
 }
 
 /**
- * Records that a block cannot be verified. A lying node may cause that, and so may a network that changes its rules.
+ * Records that a block cannot be verified. The cause may be a lying node, or a network that changed its rules.
  * @throws InvalidResponse  while the block is to be fetched again
  */
 export function takeDoubt(provability: Provability, doubt: string): void {
@@ -76,14 +76,17 @@ export function takeDoubt(provability: Provability, doubt: string): void {
   Object.assign(provability, { wasProven: false, doubts: 0 })
 }
 
-/** Returns why a block with whole transactions cannot be verified, whatever its receipts are; null if it can. */
+/**
+ * Returns why a block with whole transactions cannot be verified, whatever its receipts are; null if it can be
+ * verified.
+ */
 export function doubtOf(block: unknown, hash: Hex): string | null {
   return tryCompute({ block, receipts: [] }, hash).doubt
 }
 
 /**
- * Verifies a block in which we signed every transaction. Their bytes are our own, so the node need not send them, which
- * costs it more than everything else. Whatever this does not prove is left to the whole block.
+ * Verifies a block in which we signed every transaction, from our own bytes. The node then need not send whole
+ * transactions, which costs it more than everything else. If this returns null, the caller fetches the whole block.
  * @param block  without its transactions
  * @returns null if it includes others' transactions, if nothing is proven, or if anything differs
  */

@@ -3,7 +3,7 @@ import { RpcError } from '../chain/rpc/failures.ts'
 import { slot } from '../state.ts'
 import type { Provability } from './prove.ts'
 
-/** How blocks are fetched, and how far responses are verified. */
+/** How the blocks of a network are fetched, and how far responses are verified. */
 export type ReceiptSource = {
   /** consecutive responses that were null or an error of the block */ nulls?: number
   hasBlockReceipts: boolean
@@ -17,35 +17,33 @@ export type ReadFrom = 'block receipts' | 'logs' | 'receipts'
 
 const learned = slot('whether blocks can be proven', (_chain: Chain): Provability => ({ wasProven: false, doubts: 0 }))
 
-/**
- * Returns how to ask the nodes of a network. Whether its blocks can be verified is remembered for the whole process.
- */
+/** Returns how to fetch blocks of a network. The process remembers whether the network's blocks can be verified. */
 export function sourceOf(chain: Chain): ReceiptSource {
   return { hasBlockReceipts: true, verification: chain.verification, provability: learned.of(chain) }
 }
 
-/** Returns how a node is read, as far as known. */
+/** Returns which calls a node's results are read from, as far as known. */
 export function readsFrom(source: ReceiptSource): ReadFrom {
   if (source.hasBlockReceipts && (source.nulls ?? 0) < MAX_NULLS) return 'block receipts'
   return mayAskForLogs(source) ? 'logs' : 'receipts'
 }
 
 /**
- * Returns whether logs may replace receipts: only if the header's filter shows a missing log. Mode `hash` needs all
- * receipts for their root, and in mode `count` nothing would show it.
+ * Returns whether logs may replace receipts. They may only if the header's filter reveals a missing log. Mode `hash`
+ * needs all receipts for their root, and in mode `count` nothing would reveal a missing log.
  */
 export const mayAskForLogs = ({ verification, hasBlockLogs = true }: ReceiptSource): boolean =>
   verification === 'bloom' && hasBlockLogs
 
 /**
- * Consecutive nulls after which receipts are fetched one by one: a node that is briefly late responds with null as
- * well.
+ * Consecutive null responses after which receipts are fetched one by one. A node that lags briefly also responds with
+ * null.
  */
 export const MAX_NULLS = 3
 
 /**
- * Returns whether a node lacks a method. Some support it only by number, and reject a hash as an invalid parameter. An
- * error that names a block or its state concerns that block only.
+ * Returns whether a node lacks a method. Some nodes support the method only by block number, and reject a hash as an
+ * invalid parameter. An error that names a block or its state concerns only that block.
  */
 export function lacksMethod(answer: unknown): boolean {
   if (!(answer instanceof RpcError)) return false

@@ -11,12 +11,12 @@ import type { BlockListener } from './block.ts'
 import { releaseLease, seizeLease } from './cursor.ts'
 import { fetchHeader, fetchHeaders } from './fetch.ts'
 
-/** blocks with our transactions, below the first stored block, that are compared with the node's */
+/** number of blocks with our transactions, below the first stored block, to compare with the node's blocks */
 const COMPARED = 50
 
 /**
- * Returns the block that a network can be rewound to: the newest that both chains share.
- * @param toBlock  a lower one that the operator names; null: the newest shared
+ * Returns the block to which a network can be rewound: the newest that both chains share.
+ * @param toBlock  lower block named by the operator; null: the newest shared block
  * @throws Error  with a message: there is nothing to rewind, or it is unknown where the chains diverge
  * @throws RpcError | RpcUnavailable
  */
@@ -73,9 +73,9 @@ async function compareOurs(db: Db, { chainId, rpc }: Chain, toBlock: number): Pr
 }
 
 /**
- * Rewinds a network to a block that the node has, whichever process follows it, inside a transaction. Data from higher
- * blocks is undone as in a reorganisation, even if it is final. The follower that acquires the lease next
- * derives it again from the node's blocks.
+ * Rewinds a network to a block that the node has, inside a transaction, whichever process follows the network. Undoes
+ * data from higher blocks as in a reorganisation, even if it is final. The next follower derives the data again from
+ * the node's blocks.
  * @throws Error  if the follower is below that block now, or has followed another block of its number
  */
 export async function rewindTo(
@@ -86,7 +86,7 @@ export async function rewindTo(
 ): Promise<void> {
   const held = await seizeLease(db, chain.chainId, `rewind:${randomBytes(4).toString('hex')}`)
   if (held === null || held.number < to.number) throw new Error('The follower has moved on in the meantime: try again.')
-  // A block below the stored ones is known from the block above it.
+  // A block below the stored ones is known from the parent hash of the block above it.
   const kept =
     (await storedBlockHash(db, chain.chainId, to.number)) ?? (await storedParentHash(db, chain.chainId, to.number + 1))
   if (kept !== null && kept !== to.hash)

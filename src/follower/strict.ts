@@ -12,7 +12,9 @@ import { isEthereums, readSent, typeOf, withType, type EncodedTransaction } from
 import { listRoot } from './trie.ts'
 import { toHex } from '../hex.ts'
 
-/** Hash and roots computed from a block's content: if it is the requested block, they are those of its header. */
+/**
+ * Hash and roots computed from a block's content. They equal those of the requested header if the content is authentic.
+ */
 export type ComputedBlock = { hash: Hex; transactionsRoot: Hex; receiptsRoot: Hex; sent: EncodedTransaction[] }
 
 /**
@@ -49,8 +51,8 @@ export function checkRoots(block: unknown, computed: ComputedBlock): void {
 }
 
 /**
- * Returns a block's receipts with the fields that their root does not cover derived from the transactions at the same
- * position. A receipt's encoding has no hash, sender, recipient, price and gas of its own.
+ * Returns a block's receipts, with the fields that the receipts root does not cover derived from the transactions at
+ * the same position: hash, sender, recipient, price and gas.
  * @param answers  the same receipts as the node sent them
  * @param isSenderChecked  whether to compare sender and created contract, by position in the block
  * @throws InvalidResponse  if the node sent other values
@@ -71,7 +73,7 @@ export function checkReceipts(
       gasUsed: after - before,
     }
     before = after
-    // Some nodes omit these two.
+    // Some nodes omit this field and the next one.
     if (isAbsent(answer.effectiveGasPrice)) receipt = { ...receipt, effectiveGasPrice: right.effectiveGasPrice }
     if (isAbsent(answer.contractAddress)) receipt = { ...receipt, contractAddress: right.contractAddress }
     for (const name of PROVEN) {
@@ -97,7 +99,7 @@ function derive(
 }
 
 /**
- * Checks the hash, and optionally the sender, that a node sent beside a transaction's bytes.
+ * Checks a transaction's hash, and optionally its sender, as the node sent them, against its bytes.
  * @throws InvalidResponse
  */
 export function checkTransaction(
@@ -137,7 +139,7 @@ function encodeReceipt(answer: unknown): Buffer {
   if (!isEthereums(type)) throw new InvalidResponse(`the receipt has the unknown type ${quantityOf(type)}`)
   const logs = logsOf(receipt)
   const body = encodeRlp([
-    // Before Byzantium (EIP-658) a state root was in place of the status.
+    // Before Byzantium (EIP-658), a receipt had a state root instead of the status.
     typeof receipt.root === 'string' && receipt.status === undefined ? bytes(receipt.root) : quantity(receipt.status),
     quantity(receipt.cumulativeGasUsed),
     bloomOf(logs),

@@ -13,13 +13,13 @@ import { moveHistory, readHistory, takeHistory, type HistoryCursor } from './his
 import { showLag } from './lag.ts'
 import { WaitingBlocks } from './waiting-blocks.ts'
 
-/** blocks per step: those that wait in memory, or those fetched at a time */
+/** blocks per step: taken from memory, or fetched */
 const MAX_LOOK = 32
 const SIDE_BY_SIDE = 8
-/** The following process also checks by itself: nobody announces what the process before it has left. */
+/** Interval of checks without a wake-up: nobody announces blocks that the previous process left unindexed. */
 const LOOK_EVERY_MS = 1_000
 const MAX_BACKOFF_MS = 2_000
-/** Longest wait for room while catching up, because the lease has to be renewed. */
+/** Longest wait for free memory while catching up, because the lease has to be renewed. */
 const MAX_WAIT_MS = 1_000
 
 type Run = {
@@ -30,13 +30,13 @@ type Run = {
   /** consecutive failures */
   failures: number
   wake: () => void
-  /** something has arrived since the last step */
+  /** whether something has arrived since the last step */
   isAwake: boolean
-  /** callers that wait for room */
+  /** callers that wait for free memory */
   queue: (() => void)[]
 }
 
-/** Gives each stored block to a listener, in order, at the history's cursor, until the follower stops. */
+/** Passes each stored block to a listener, in order, at the history's cursor, until the follower stops. */
 export function startTrail(follower: Follower, listener: Trailing): Trail {
   const run: Run = {
     follower,
@@ -70,7 +70,7 @@ export function startTrail(follower: Follower, listener: Trailing): Trail {
   }
 }
 
-/** Nobody waits for a history that fails. */
+/** Returns whether the follower may continue. It does not wait for a history that fails. */
 const hasRoom = ({ waiting, failures, held, follower }: Run): boolean =>
   waiting.isHalfEmpty || failures > 0 || held === null || follower.stopping.aborted
 
@@ -104,7 +104,7 @@ function recovered(run: Run): void {
   run.failures = 0
 }
 
-/** Discards everything in memory after a failure of the database; a failure of the node leaves the cursor as it was. */
+/** Discards the cursor in memory after a failure, unless the node failed: then the cursor is still right. */
 function recover(run: Run, error: unknown): void {
   const { app, chain } = run.follower
   const failures = run.failures++
@@ -118,7 +118,7 @@ function recover(run: Run, error: unknown): void {
 
 /**
  * Indexes the next blocks.
- * @returns true if there is more to do immediately
+ * @returns true if another step should follow immediately
  */
 async function step(run: Run): Promise<boolean> {
   const { follower, waiting } = run
@@ -128,7 +128,7 @@ async function step(run: Run): Promise<boolean> {
     return false
   }
   const { chainId } = chain
-  // Read it again: a reorganisation may have moved it.
+  // Read the cursor again: a reorganisation may have moved it.
   run.held = run.held === null ? null : await readHistory(app.db, chainId, run.held)
   run.held ??= await takeHistory(app.db, chainId, follower.held)
   if (run.held === null) return false
@@ -152,7 +152,7 @@ async function step(run: Run): Promise<boolean> {
   return blocks.length > 0
 }
 
-/** Returns the blocks after the history's cursor, whole: from memory, or fetched again by their hashes. */
+/** Returns the whole blocks after the history's cursor, from memory, or fetched again by their hashes. */
 async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   const { follower, waiting } = run
   const { app, chain } = follower
@@ -172,7 +172,7 @@ async function nextBlocks(run: Run, held: HistoryCursor): Promise<KeptBlock[]> {
   const kept = stored.map(({ number, hash }) => waiting.get(number, hash))
   const missing = kept.indexOf(null)
   if (missing !== 0) return (missing < 0 ? kept : kept.slice(0, missing)) as KeptBlock[]
-  // Blocks in memory behind them are used as they are.
+  // `fetchAll` takes blocks that are in memory from there.
   return fetchAll(run, stored.slice(0, SIDE_BY_SIDE))
 }
 
@@ -219,7 +219,7 @@ async function pastHeaders(
 }
 
 /**
- * Stores rows and the cursor in one transaction, for all blocks or for those before the first failure.
+ * Stores rows and the cursor in one transaction, for all blocks or for the blocks before the first failure.
  * @throws Fenced | NotFollowed | an error of the listener
  */
 async function store({ follower, listener }: Run, held: HistoryCursor, group: KeptBlock[]): Promise<HistoryCursor> {
@@ -236,7 +236,7 @@ async function store({ follower, listener }: Run, held: HistoryCursor, group: Ke
   return { ...held, number, hash }
 }
 
-/** The block belongs to another branch now: the stored blocks are read again. */
+/** Thrown if the block belongs to another branch now. The stored blocks are then read again. */
 class NotFollowed extends Error {
   constructor() {
     super('the block is not followed any more')
@@ -245,14 +245,14 @@ class NotFollowed extends Error {
 }
 
 /**
- * Checks that a block is still followed. A reorganisation locks the history's row before it deletes blocks, so it also
- * retracts what is stored now.
+ * Checks that a block is still followed. A reorganisation locks the history's row before it deletes blocks. So it also
+ * retracts rows that this transaction stores.
  */
 async function assertFollowed(db: Db, chainId: number, { number, hash }: { number: number; hash: Hex }): Promise<void> {
   const stored = await storedBlockHash(db, chainId, number)
   if (stored === hash) return
   if (stored !== null) throw new NotFollowed()
-  // Below all stored blocks it is final, and linked to the history's last block.
+  // A block below all stored blocks is final, and linked to the history's last block.
   const lowest = await db
     .selectFrom('blocks')
     .select(({ fn }) => fn.min('number').as('number'))

@@ -13,12 +13,12 @@ export type EncodedTransaction = {
   encoded: Buffer
   hash: Hex
   /**
-   * false for a transaction that a development node accepted for an impersonated account; its hash is computed
+   * false for a transaction that a development node accepted for an impersonated account, whose hash is computed
    * differently
    */
   isSigned: boolean
   /**
-   * Returns the sender; null if nobody signed. It is recovered at the first call, because that is the most expensive
+   * Returns the sender; null if nobody signed. Recovers it at the first call, because recovery is the most expensive
    * part.
    * @throws InvalidResponse
    */
@@ -33,11 +33,11 @@ export type EncodedTransaction = {
    * @throws InvalidResponse
    */
   contractAddress(): Hex | null
-  /** Returns the wei per gas that it pays in a block with this base fee. */
+  /** Returns the price in wei per gas that the transaction pays in a block with this base fee. */
   priceAt(baseFee: bigint | null): bigint
 }
 
-/** Last type whose encoding is Ethereum's own: legacy, EIP-2930, 1559, 4844, 7702. */
+/** Last transaction type whose encoding is Ethereum's own: legacy, EIP-2930, 1559, 4844, 7702. */
 const LAST_TYPE = 4
 
 /**

@@ -1,19 +1,19 @@
 import type { Hex } from '../ids.ts'
 import type { FollowedBlock, KeptBlock } from './block.ts'
 
-/** Limits of a network's blocks that wait for the history: blocks, and characters of their logs, a byte each. */
+/** Limits of a network's blocks that wait in memory for the history: number of blocks, and bytes of their logs. */
 const MAX_BLOCKS = 64
 const MAX_SIZE = 32 * 1_048_576
 
 /**
- * Followed blocks that are not in the history yet, so that they need not be fetched again. The size is limited: a block
- * that does not fit is fetched again when its turn comes.
+ * Followed blocks that the history has not indexed yet, so that they need not be fetched again. The size is limited: a
+ * block that does not fit is fetched again when its turn comes.
  */
 export class WaitingBlocks {
   readonly #blocks = new Map<number, { block: KeptBlock; size: number }>()
   #size = 0
 
-  /** Adds a block if there is room. It replaces another block of the same number. */
+  /** Adds a block if there is free memory. It replaces another block of the same number. */
   add(followed: FollowedBlock): void {
     const { number, hash, parentHash, timestamp, baseFee, receipts, native } = followed
     const block = {
@@ -37,12 +37,12 @@ export class WaitingBlocks {
     return block?.hash === hash ? block : null
   }
 
-  /** Removes the blocks that the history has. */
+  /** Removes the blocks that the history has indexed. */
   dropThrough(number: number): void {
     for (const known of this.#blocks.keys()) if (known <= number) this.#drop(known)
   }
 
-  /** Whether at most half of the room is used. */
+  /** Returns whether at most half of each limit is used. */
   get isHalfEmpty(): boolean {
     return this.#blocks.size <= MAX_BLOCKS / 2 && this.#size <= MAX_SIZE / 2
   }

@@ -1,11 +1,11 @@
 import { DELEGATES, type DelegateName } from '../ids.ts'
 
-/** A delegate, the code that accounts delegate to, and its dispatcher. 20 bytes each. */
+/** Addresses of a delegate, which is the code that accounts delegate to, and of its dispatcher. 20 bytes each. */
 export type GasPair = { dispatcher: Buffer; delegate: Buffer }
 
 /**
- * Their addresses on every network. They are constants so that the signer, which holds keys, reads no files of code.
- * `readGasContracts` computes the same from the code (addresses.test.ts).
+ * Addresses of both contracts, equal on every network. They are constants so that the signer, which holds keys, reads
+ * no files of code. `readGasContracts` computes the same addresses from the code (addresses.test.ts).
  */
 export const GAS_PAIRS: Readonly<Record<DelegateName, GasPair>> = {
   chatelaine: {

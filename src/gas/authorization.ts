@@ -5,11 +5,11 @@ import type { AccountSignature } from './operation.ts'
 
 /** An authorization by which an account runs the code at an address (EIP-7702), until it signs another. */
 export type Authorization = {
-  /** never 0, which would be every network */
+  /** never 0, which would mean every network */
   chainId: number
-  /** of the code, 20 bytes */
+  /** address of the code, 20 bytes */
   address: Buffer
-  /** of the account, when it is included; the network silently skips an authorization with another nonce */
+  /** nonce of the account when a transaction includes this; the network silently skips another nonce */
   nonce: number
 }
 

@@ -11,8 +11,9 @@ import {
 import { padded, paddedRight, word } from './words.ts'
 
 /**
- * Calldata and digests for Calibur 1.0.0. An account signs a batch by its own key, with the dispatcher as its only executor. If one
- * call reverts, the whole batch is reverted. The key of its nonce includes id and gas limit, as in contracts/CaliburDispatcher.sol.
+ * Calldata and digests for Calibur 1.0.0. An account signs a batch by its own key, with the dispatcher as its only
+ * executor. If one call reverts, the whole batch is reverted. The key of the batch's nonce includes id and gas limit,
+ * as in contracts/CaliburDispatcher.sol.
  * Source: github.com/Uniswap/calibur, EIP712, SignedBatchedCallLib, NonceManager, CalldataDecoder.
  */
 
@@ -43,15 +44,15 @@ export function caliburDigest(operation: GasOperation, id: Buffer): Buffer {
 }
 
 /**
- * Computes the domain separator of an account. Its salt is the address of the code, below twelve bytes that only the account itself
- * could set.
+ * Computes the domain separator of an account. Its salt is the address of the code, below twelve bytes that only the
+ * account itself could set.
  */
 export function caliburDomain(chainId: number, account: Buffer): Buffer {
   const salt = padded(GAS_PAIRS.calibur.delegate)
   return keccak(Buffer.concat([DOMAIN_TYPE, NAME, VERSION, word(chainId), padded(account), salt]))
 }
 
-/** Returns a nonce of Calibur whose key no other operation has, with counter 0. */
+/** Returns a nonce of Calibur with counter 0 and a key that no other operation has. */
 function caliburNonce({ gasLimit }: Pick<GasOperation, 'gasLimit'>, id: Buffer): Buffer {
   const key = keccak(Buffer.concat([id, word(gasLimit)]))
   return Buffer.concat([key.subarray(0, 32 - COUNT_BYTES), Buffer.alloc(COUNT_BYTES)])

@@ -7,15 +7,15 @@ import { padded } from './words.ts'
 import { fromHex, toHex } from '../hex.ts'
 
 /**
- * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy): an address depends only on
- * the code, not on who deploys it.
+ * The deterministic deployer of public networks (github.com/Arachnid/deterministic-deployment-proxy). It makes an
+ * address depend only on the code, not on the account that deploys.
  */
 export const DEPLOYER = '0x4e59b44847b379578588920ca78fbf26c0b4956c'
 export const DEPLOYER_CODE =
   '0x7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf3'
 const SALT = Buffer.alloc(32)
 
-/** `immutables`: the positions of each immutable's values in the code, in the order of declaration */
+/** A compiled contract. `immutables`: positions of each immutable's values in the code, in the order of declaration. */
 type CompiledContract = { bytecode: Hex; deployedBytecode: Hex; immutables: number[][] }
 
 /** A dispatcher and its delegate on a network (docs/reference/gas-contracts.md): addresses in lower case, and their code. */
@@ -32,7 +32,10 @@ export type GasContracts = {
 
 type OwnGasContracts = GasContracts & { delegateCode: Hex }
 
-/** Computes the contracts of a delegate. They are the same on every network, because an address depends only on the code. */
+/**
+ * Computes the addresses and code of a delegate's contracts. They are the same on every network, because an address
+ * depends only on the code.
+ */
 export function readGasContracts(name?: 'chatelaine'): OwnGasContracts
 export function readGasContracts(name: DelegateName): GasContracts
 export function readGasContracts(name: DelegateName = 'chatelaine'): GasContracts {

@@ -16,7 +16,7 @@ import { executeData, operationDigest, type GasOperation, type AccountSignature 
 import { assembleTransaction, transactionDigest, type SponsorTransaction } from './transaction.ts'
 import { fromHex, toHex } from '../hex.ts'
 
-/** Sends one request to the nodes of a network. @throws if they refuse or do not answer */
+/** Sends one request to the nodes of a network. @throws if they report an error or do not respond */
 export type AskChain = <T>(method: string, params: unknown[]) => Promise<T>
 
 /** Why a network cannot have the contracts or does not have them; shown to the operator. */
@@ -25,7 +25,7 @@ export class DeployRefusal extends Error {}
 export type Deployment = {
   dispatcher: Hex
   delegate: Hex
-  /** hashes of the transactions that were sent; none if everything was there */
+  /** hashes of the sent transactions; none if both contracts existed */
   sent: Hex[]
 }
 
@@ -43,7 +43,10 @@ type Deploying = {
 }
 
 const MAX_LOOKS = 600
-/** Init code with PUSH0, MCOPY and TLOAD, because the contracts are compiled for Cancun. It deploys empty code. */
+/**
+ * Init code with PUSH0, MCOPY and TLOAD, to test whether a network supports Cancun, for which the contracts are
+ * compiled. It deploys empty code.
+ */
 const CANCUN_PROBE = '0x5f5f5f5e5f5c5f5ff3'
 /**
  * The transaction that deploys the deterministic deployer at the same address on every network: nobody has the private key of its
@@ -52,12 +55,12 @@ const CANCUN_PROBE = '0x5f5f5f5e5f5c5f5ff3'
 const DEPLOYER_SENDER = '0x3fab184622dc19b6109349b94811493bf2a45362'
 const DEPLOYER_TRANSACTION =
   '0xf8a58085174876e800830186a08080b853604580600e600039806000f350fe7fffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe03601600081602082378035828234f58015156039578182fd5b8082525050506014600cf31ba02222222222222222222222222222222222222222222222222222222222222222a02222222222222222222222222222222222222222222222222222222222222222'
-/** 100,000 gas at 100 gwei, the terms of that transaction */
+/** wei: 100,000 gas at 100 gwei, the cost of DEPLOYER_TRANSACTION */
 const DEPLOYER_COSTS = 10n ** 16n
 
 /**
- * Deploys dispatcher and delegate on a network if they are missing, and allows sponsors of the key's space. It compares all of
- * their code, byte for byte, and simulates an operation of a random key without sending it.
+ * Deploys dispatcher and delegate on a network if they are missing, and allows sponsors of the key's space. Compares
+ * all of their code, byte for byte, and simulates an operation of a random key without sending it.
  * @throws DeployRefusal
  */
 export async function deployGas(deploying: Deploying): Promise<Deployment> {
@@ -93,7 +96,10 @@ async function assertFork(ask: AskChain): Promise<void> {
   })
 }
 
-/** Checks that the network supports EIP-7702. A node that ignores authorizations estimates the same gas with one as without. */
+/**
+ * Checks that the network supports EIP-7702. A node that ignores authorizations estimates the same gas with and without
+ * one.
+ */
 async function assertDelegation({ ask, chainId }: Deploying, { delegate }: GasContracts): Promise<void> {
   const someone = randomBytes(32)
   const authorization = authorize(someone, { chainId, delegate })
@@ -127,11 +133,14 @@ async function awaitPending({ ask, key, pause }: Deploying): Promise<void> {
   throw new DeployRefusal(`A transaction of ${from} is not mined yet: run this again later.`)
 }
 
-/** Returns whether the contracts are on the network. @throws DeployRefusal  if other code is at one of the addresses */
+/**
+ * Returns whether both contracts are on the network. @throws DeployRefusal  if other code is at one of the addresses
+ */
 async function isThere(ask: AskChain, contracts: GasContracts): Promise<boolean> {
   const { dispatcher, delegate, dispatcherCode, delegateCode } = contracts
   const [atDispatcher, atDelegate] = await Promise.all([codeAt(ask, dispatcher), codeAt(ask, delegate)])
-  // Only its makers deploy this delegate, at an address that depends on its code, so its code needs no comparison.
+  // Only its makers can deploy this delegate at this address, which depends on its code, so its code needs no
+  // comparison.
   if (delegateCode === null && atDelegate === '0x')
     throw new DeployRefusal(`Calibur is not on this network, at ${delegate}: its makers put it there, not we.`)
   if (atDispatcher === '0x' && (delegateCode === null || atDelegate === '0x')) return false
@@ -157,8 +166,8 @@ async function placeDeployer(ask: AskChain, send: TransactionSender): Promise<vo
 }
 
 /**
- * Simulates one operation of a random key, called as the dispatcher would. It reverts unless signature, network and delegation work
- * on this network. The operation only calls the key's own account without data.
+ * Simulates one operation of a random key, called as the dispatcher would call it. The simulation reverts unless
+ * signature, network and delegation work on this network. The operation only calls the key's own account without data.
  * @throws DeployRefusal
  */
 export async function rehearseDelegation(
@@ -185,7 +194,7 @@ export async function rehearseDelegation(
   await ask('eth_call', [call, 'latest']).catch((cause: unknown) => {
     throw new DeployRefusal(`The contracts are there, and an operation is refused: ${textOf(cause)}`, { cause })
   })
-  // If a node ignores the authorizations of a call, the account has no code and every call succeeds.
+  // A node that ignores the authorizations of a call sees no code at the account, and every call succeeds.
   const isBelieved = await ask('eth_call', [tampered, 'latest']).then(
     () => true,
     () => false,
@@ -256,8 +265,8 @@ function openSender({ ask, chainId, key, pause }: Deploying): TransactionSender 
 }
 
 /**
- * Signs an authorization by a random key of this run. With a key that others know, anyone could use up the nonce that the
- * authorization needs.
+ * Signs an authorization by a random key of this run. With a key that others have, anyone could use up the nonce that
+ * the authorization needs.
  */
 function authorize(key: Buffer, { chainId, delegate }: { chainId: number; delegate: Hex }): SignedAuthorization {
   const authorization = { chainId, address: fromHex(delegate), nonce: 0 }

@@ -11,12 +11,12 @@ const IS_SPONSOR = selectorOf('isSponsor(address,address)')
 
 /** bytes of an operation before its calls. Source: contracts/Dispatcher.sol, HEADER */
 const HEADER_BYTES = 108
-/** selector, space, offset of the bytes, their length */
+/** bytes of selector, space, offset of the operations, and their length */
 const DISPATCH_BYTES = 4 + 3 * 32
 
 /**
  * Encodes a sponsor's call of the dispatcher: operations of one space, in this order.
- * @param packed  each operation as the signer packed it, with its signature
+ * @param packed  each operation in the signer's encoding, with its signature
  */
 export function dispatchData(space: Buffer, packed: readonly Buffer[]): Buffer {
   assert.equal(space.length, 20)
@@ -37,7 +37,7 @@ export function readCalls(packed: Uint8Array): OperationCall[] {
 }
 
 /**
- * Decodes which operations calldata of `dispatchData` includes: the space, and account and sequence of each.
+ * Decodes the operations in calldata of `dispatchData`: the space, and account and sequence of each operation.
  * @returns null for other calldata
  */
 export function readDispatch(

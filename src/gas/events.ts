@@ -7,11 +7,12 @@ type DispatcherLog = { address: Hex; topics: readonly Hex[]; data: Hex }
 /**
  * The dispatcher's event about an id; all hexadecimal digits are lower-case.
  * - `Done`: all calls were executed.
- * - `Failed`: none was executed and none ever will be.
- * - `Cancelled`: the same, because a sponsor cancelled it.
+ * - `Failed`: no call was executed, and none ever will be.
+ * - `Cancelled`: no call was executed, and none ever will be, because a sponsor cancelled the operation.
  * - `Skipped`: the id was already used.
  *
- * `account` is the account of that operation, because every sponsor of a space can choose its ids; null for `Cancelled`.
+ * `account` is the account of that operation, because every sponsor of a space can choose its ids; null for
+ * `Cancelled`.
  */
 export type OperationEvent = { space: Hex; sequence: bigint; account: Hex | null } & (
   | { kind: 'Done' | 'Cancelled' | 'Skipped' }
@@ -21,7 +22,7 @@ export type OperationEvent = { space: Hex; sequence: bigint; account: Hex | null
 /** Why an operation failed: an error of the delegate or the dispatcher, or the revert data of one of its calls. */
 export type FailureReason =
   | { error: 'NotDelegated' | 'Expired' | 'WrongSignature' | 'Malformed' | 'UsedElsewhere' | 'OutOfGas' | 'Unknown' }
-  /** `index`: the call that failed; null: Calibur does not report which of several */
+  /** `index`: the call that failed; null if Calibur does not report which of several calls failed */
   | { error: 'CallFailed'; index: number | null; data: Hex }
 
 const topicOf = (signature: string): Hex => `0x${keccak(Buffer.from(signature)).toString('hex')}`
@@ -36,7 +37,7 @@ const KINDS: ReadonlyMap<string, OperationEvent['kind']> = new Map([
 
 const NAMES = ['NotDelegated', 'Expired', 'WrongSignature', 'Malformed', 'UsedElsewhere'] as const
 const REASONS = new Map<Hex, (typeof NAMES)[number]>(NAMES.map((name) => [selectorOf(`${name}()`), name]))
-/** No contract reports this error: it means that the id was used up for another account. */
+/** Reason that no contract reports: the id was used up for another account. */
 export const USED_ELSEWHERE = selectorOf('UsedElsewhere()')
 /** Errors of Calibur, mapped to this project's errors. Source: github.com/Uniswap/calibur, ICalibur */
 const CALIBUR_REASONS = new Map<Hex, (typeof NAMES)[number]>([
@@ -46,7 +47,7 @@ const CALIBUR_REASONS = new Map<Hex, (typeof NAMES)[number]>([
 const CALL_FAILED = selectorOf('CallFailed(uint256,bytes)')
 const CALIBUR_CALL_FAILED = selectorOf('CallFailed(bytes)')
 
-/** Decodes the dispatcher's events from logs, in order; it ignores logs of other contracts. */
+/** Decodes the dispatcher's events from logs, in order. Ignores logs of other contracts. */
 export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): OperationEvent[] {
   return logs.flatMap(({ address, topics, data }) => {
     const kind = address === dispatcher ? KINDS.get(topics[0] ?? '') : undefined
@@ -58,7 +59,7 @@ export function readEvents(dispatcher: Hex, logs: readonly DispatcherLog[]): Ope
   })
 }
 
-/** Decodes the reason of a `Failed` event; an empty one means that the gas ran out. */
+/** Decodes the reason of a `Failed` event. An empty reason means that the gas ran out. */
 export function readFailure(reason: Hex): FailureReason {
   if (reason === '0x') return { error: 'OutOfGas' }
   const selector = reason.slice(0, 10) as Hex
@@ -70,7 +71,7 @@ export function readFailure(reason: Hex): FailureReason {
   return { error: 'CallFailed', index: Number(numberIn(fields, 0)), data: bytesIn(fields, 1) }
 }
 
-/** Returns the bytes whose offset is in a word of ABI-encoded fields, truncated where the data ends. */
+/** Returns the bytes whose offset is in a word of ABI-encoded fields, truncated at the end of the data. */
 function bytesIn(data: Hex, head: number): Hex {
   const place = Number(numberIn(data, head))
   const length = Number(numberIn(data, place / 32))

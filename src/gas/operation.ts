@@ -17,7 +17,7 @@ export type { AccountSignature, GasOperation, OperationCall } from './gas-operat
 const OPERATION = 'Operation(address dispatcher,uint256 id,Call[] calls,uint256 gasLimit,uint256 deadline)'
 const DOMAIN = 'EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)'
 const [OPERATION_TYPE, DOMAIN_TYPE] = [typeHash(OPERATION + CALL), typeHash(DOMAIN)]
-/** as in contracts/Delegate.sol */
+/** EIP-712 name and version of the domain, as in contracts/Delegate.sol */
 const [NAME, VERSION] = [typeHash('Chatelaine'), typeHash('1')]
 const MAX_CALLS = 255
 const EXECUTE = typeHash('execute(uint256,uint256,uint256,bytes32,bytes32,bytes)').subarray(0, 4)
@@ -75,7 +75,7 @@ export function compact({ r, s, recovery }: AccountSignature): { r: Buffer; vs: 
   return { r: Buffer.from(r), vs }
 }
 
-/** Asserts that an operation is well-formed; a violation is a bug here, not a caller's error. */
+/** Asserts that an operation is well-formed. A violation is a bug here, not a caller's error. */
 function checked(operation: GasOperation): GasOperation {
   const { chainId, account, dispatcher, space, sequence, calls, gasLimit, deadline } = operation
   assert.ok(Number.isSafeInteger(chainId) && chainId > 0, 'an operation is for one network')

@@ -6,7 +6,7 @@ const HEADER = 108
 const DISPATCH = Buffer.from('7fa0e44b', 'hex')
 const WORD = 32
 
-/** Encodes an operation in the dispatcher's `operations`, where operations follow each other. Source: contracts/Dispatcher.sol */
+/** Encodes an operation for the dispatcher's `operations`, which concatenates them. Source: contracts/Dispatcher.sol */
 export function packOperation(operation: GasOperation, signature: AccountSignature): Buffer {
   const { account, sequence, gasLimit, deadline, calls } = operation
   const { r, vs } = compact(signature)
@@ -22,7 +22,7 @@ export function packOperation(operation: GasOperation, signature: AccountSignatu
   return Buffer.concat([head, packed])
 }
 
-/** An operation in the dispatcher's calldata; `packed` is the part of the calldata that it was read from. */
+/** An operation in the dispatcher's calldata. `packed`: the part of the calldata with this operation. */
 export type PackedOperation = {
   account: Buffer
   /** 12 bytes, as a number */
@@ -35,9 +35,9 @@ export type PackedOperation = {
 export type Dispatch = { space: Buffer; operations: PackedOperation[] }
 
 /**
- * Decodes calldata of `dispatch`; null unless it is byte for byte as `abi.encode` writes it. It rejects another selector or offset,
- * an address with more than 160 bits, a truncated operation, nonzero padding, trailing bytes, and no operations. It does not decode
- * the calls, because the caller compares the whole operation with its own copy.
+ * Decodes calldata of `dispatch`; null unless it is byte for byte the output of `abi.encode`. Rejects another selector
+ * or offset, an address with more than 160 bits, a truncated operation, nonzero padding, trailing bytes, and an empty
+ * list. Does not decode the calls, because the caller compares the whole operation with its own copy.
  */
 export function readDispatch(data: Buffer): Dispatch | null {
   const start = DISPATCH.length

@@ -26,13 +26,13 @@ const OP = {
 } as const
 
 /**
- * Builds code that simulates, before anything is signed, what the delegate would do in an account. A state override puts the code
- * at the account's address, and a sponsor calls it. It makes the calls in order and returns what the last one returned. If one
- * fails, everything is reverted with the call's index (one byte) and its revert data. If another address calls it in between, it
- * returns the selector of that call, as receivers of tokens must.
+ * Builds code that simulates, before anything is signed, the delegate's execution in an account. A state override puts
+ * the code at the account's address, and a sponsor calls it. The code makes the calls in order and returns the result
+ * of the last one. If one fails, everything is reverted with the call's index (one byte) and its revert data. If
+ * another address calls the code in between, it returns the selector of that call, as receivers of tokens must.
  */
 export function rehearsalCode(calls: readonly OperationCall[]): Buffer {
-  // Two passes: the offset of the calls' data depends on the length of the code, which does not change.
+  // Assemble twice: the offset of the calls' data depends on the length of the code, which does not change.
   const codeBytes = assemble(calls, 0).length
   return Buffer.concat([assemble(calls, codeBytes), ...calls.map(({ data }) => data)])
 }
@@ -51,7 +51,7 @@ function assemble(calls: readonly OperationCall[], dataAt: number): Buffer {
     put(OP.PUSH0 + length)
     parts.push(Buffer.from(value.toString(16).padStart(2 * length, '0'), 'hex'))
   }
-  // If the sponsor, who is the origin, calls: make the calls. If anyone else calls: return the selector.
+  // If the sponsor, who is the origin, calls: make the calls. If any other address calls: return the selector.
   put(OP.CALLER, OP.ORIGIN, OP.EQ)
   jumpIf(3 + 6 + RECEIVER.length)
   parts.push(RECEIVER)
@@ -87,7 +87,10 @@ const RECEIVER = Buffer.from([
   ...[OP.PUSH0, OP.MSTORE, OP.PUSH1, 0x20, OP.PUSH0, OP.RETURN],
 ])
 
-/** Decodes which call failed and its revert data. @param data  the revert data of the simulation; empty if gas ran out outside the calls */
+/**
+ * Decodes which call failed, and its revert data. @param data  the revert data of the simulation; empty if gas ran out
+ * outside the calls
+ */
 export function readRehearsal(data: Uint8Array): { index: number; data: Buffer } {
   const bytes = Buffer.from(data)
   return { index: bytes[0] ?? 0, data: bytes.subarray(INDEX_BYTES) }

@@ -4,7 +4,10 @@ import { encodeRlp, type Rlp } from '../rlp.ts'
 import type { SignedAuthorization } from './authorization.ts'
 import type { AccountSignature } from './operation.ts'
 
-/** A transaction of a sponsor or a deployer: type 4 with authorizations, else type 2. wei, gas units. */
+/**
+ * A transaction of a sponsor or a deployer: type 4 if it has authorizations, otherwise type 2. Amounts in wei and gas
+ * units.
+ */
 export type SponsorTransaction = {
   chainId: number
   nonce: number
@@ -21,7 +24,7 @@ export type SponsorTransaction = {
 export const transactionDigest = (transaction: SponsorTransaction): Buffer =>
   keccak(typed(transaction, fieldsOf(transaction)))
 
-/** Assembles the signed transaction; returns the bytes for a node, and their hash. */
+/** Assembles the signed transaction. Returns the bytes for a node, and their hash. */
 export function assembleTransaction(
   transaction: SponsorTransaction,
   signature: AccountSignature,

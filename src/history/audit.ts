@@ -25,16 +25,16 @@ type AuditJob = {
   /** both inclusive */
   from: number
   to: number
-  /** the node that is trusted; one other than the follower's gives a stronger result */
+  /** node to compare with, which is trusted; one other than the follower's gives a stronger result */
   rpc: Rpc
-  /** true: corrects the table */
+  /** true: also corrects the table */
   repairs: boolean
   onDifference: (difference: Difference) => void
   onProgress: (progress: { nextBlock: number; transfers: number; differences: number }) => void
 }
 
 /**
- * Reads final blocks again, whole, from a trusted node, and compares them with the table.
+ * Fetches final blocks again, whole, from a trusted node, and compares them with the table.
  * @returns how many blocks and transfers were compared, and the number of differences
  * @throws Error if the range is not final here; RpcError | RpcUnavailable | InvalidResponse from the node
  */

@@ -16,16 +16,20 @@ import { advanceWork, blockWork, chooseWork, finishWork, narrowWork, releaseWork
 import { pacedRpc } from './paced-rpc.ts'
 import { every, type Clock } from '../clock.ts'
 
-/** Interval at which accounts are looked for while none waits; and interval of lease renewals, a third of the lease. */
+/**
+ * Milliseconds between two searches for accounts while none waits; and, in RENEW_MS, between two lease renewals: a
+ * third of the lease.
+ */
 const LOOK_MS = 60_000
 const RENEW_MS = 10_000
-/** Maximum share of time spent looking for accounts, because that reads every account. */
+/** Maximum share of time spent searching for accounts, because a search reads every account. */
 const MAX_LOOKING = 0.01
-/** Maximum pause after repeated failures of a node. */
+/** Maximum pause after repeated failures of a node, milliseconds. */
 const MAX_BACKOFF_MS = 3_600_000
 const BUSY_MS = 1_000
 /**
- * The backfill waits while the history is more than so many blocks behind, or requests wait longer for the database.
+ * The backfill waits while the history is more than this number of blocks behind, or while requests wait longer for the
+ * database.
  */
 const MAX_BEHIND = 32
 const MAX_POOL_WAIT_MS = 20
@@ -75,10 +79,10 @@ export function startBackfilling(
 }
 
 /**
- * Indexes the past transfers of one group, which may have been begun elsewhere.
+ * Indexes the past transfers of one group. Another process may have begun the group.
  * @returns `filled`; `nothing`: no account waits; `elsewhere`: another process does it; `stopped`: before its end
- * @throws the error of node or database after repeated failures. The row records it, and no part of the group counts as
- * covered
+ * @throws the error of node or database after repeated failures. The row records it, and no part of the group counts
+ *   as covered
  */
 export async function fillNext(
   app: Backfilling,
@@ -102,8 +106,8 @@ export async function fillNext(
     ),
   )
   try {
-    // Drop a group that was begun with another first block: an operator may have changed it because no node has those
-    // blocks.
+    // Discard a group that was begun with another first block: an operator may have changed that setting because no
+    // node has the blocks.
     const begun = held.work?.fromBlock === fromBlock ? held.work : null
     const work = begun ?? (await chooseWork(db, chain, held, { fromBlock, atMost: GROUP }))
     await tellCounts(app, chainId)
@@ -120,8 +124,8 @@ export async function fillNext(
 }
 
 /**
- * Returns the first block to index on a network: its own setting, or the common one. It is read for each group, because
- * operators may change it at any time.
+ * Returns the first block to index on a network: the network's own setting, or the common one. Reads it for each group,
+ * because operators may change it at any time.
  */
 async function readFirstBlock(db: Db, { chainId }: Chain, setting: number): Promise<number> {
   const row = await db.selectFrom('networks').select('backfill_from').where('chain_id', '=', chainId).executeTakeFirst()
@@ -167,7 +171,7 @@ async function fill(
   // An account that no longer exists is skipped and not marked as covered, so it is found again if it is created again.
   const accountIds = rows.map((row) => row.account_id)
   if (accountIds.length < work.accountIds.length) await narrowWork(db, chainId, held, accountIds)
-  // None of the accounts exists any longer. An empty list of addresses would request everyone's transfers.
+  // If none of the accounts exists any longer, stop: an empty list of addresses would request everyone's transfers.
   if (accountIds.length === 0) {
     await finishWork(db, chainId, held, { accountIds, fromBlock })
     return 'filled'
@@ -202,12 +206,12 @@ async function fill(
   await finishWork(db, chainId, held, { accountIds, fromBlock })
   await tellCounts(app, chainId)
   telemetry.log.info('backfill_done', { chainId, accounts: accountIds.length, fromBlock, toBlock: target })
-  // A separate run, so that token queries for new blocks do not wait for the backfill's pace.
+  // Run separately, so that token queries for new blocks do not wait for the backfill's pace.
   await refreshTokens(app, { ...paced, state: openState() })
   return 'filled'
 }
 
-/** Measures blocks per second since the first range of a group began here, including all waits. */
+/** Measures blocks per second since this process began the first range of a group, including all waits. */
 function openPace({ ticks }: Clock) {
   let from: { block: number; at: number } | null = null
   return {
@@ -219,7 +223,7 @@ function openPace({ ticks }: Clock) {
   }
 }
 
-/** Returns why the backfill must wait, for operators; null if it need not. Blocks and requests take precedence. */
+/** Returns why the backfill must wait, for operators; null if it need not. New blocks and requests take precedence. */
 async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chain): Promise<string | null> {
   if ((poolWaitMs?.() ?? 0) > MAX_POOL_WAIT_MS) return 'it waits: requests wait for the database'
   const newest = head.node.newest()
@@ -229,8 +233,8 @@ async function busyWith({ db, poolWaitMs }: Backfilling, { chainId, head }: Chai
 }
 
 /**
- * Returns the reason of a failure for operators: the node's own message without URLs and keys, or ours. Messages of
- * databases are omitted, because they may contain addresses with secrets.
+ * Returns the reason of a failure for operators: the node's message without URLs and keys, or our own message. Omits
+ * messages of databases, because they may contain addresses with secrets.
  */
 function reasonOf(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof RpcError ? error.cause : error

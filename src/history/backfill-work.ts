@@ -12,8 +12,8 @@ import { isUncovered, noteCoverage } from './coverage.ts'
 const LEASE_SECONDS = 30
 
 /**
- * A group of accounts whose past transfers are indexed, from `fromBlock` to `target`: the block of the history when the
- * group was chosen. Blocks below `nextBlock` are done.
+ * A group of accounts whose past transfers are indexed, from `fromBlock` to `target`: the block that the history had
+ * reached when the group was chosen. Blocks below `nextBlock` are done.
  */
 export type BackfillWork = { accountIds: string[]; fromBlock: number; nextBlock: number; target: number }
 
@@ -22,7 +22,7 @@ const NOTHING = { account_ids: null, from_block: null, target_block: null, next_
 
 /**
  * Acquires the lease on a network's backfill under a new epoch, with the group that was begun.
- * @returns null while another process holds it
+ * @returns null while another process has the lease
  */
 export async function takeWork(
   db: Db,
@@ -51,8 +51,8 @@ export async function takeWork(
 }
 
 /**
- * Updates the row while the lease is ours. Each transaction calls this first, so a process that was paused writes
- * nothing.
+ * Updates the row while this process has the lease. Each transaction calls this first, so a process that was paused
+ * writes nothing.
  */
 const ours = (db: Db, chainId: number, { epoch, owner }: Lease) =>
   db
@@ -73,8 +73,8 @@ export async function releaseWork(db: Db, chainId: number, held: Lease): Promise
 }
 
 /**
- * Selects accounts whose history is incomplete from a block on, oldest first. Counts these, and the accounts that are
- * complete or need nothing; sponsors are not counted. It reads every account, once per group.
+ * Selects accounts whose history is incomplete from a block on, oldest first. Counts them, and the other accounts,
+ * which are complete or need nothing. Does not count sponsors. Reads every account, once per group.
  * Indexes: accounts_created, coverage by its primary key.
  */
 export async function selectWaiting(
@@ -111,8 +111,8 @@ export async function chooseWork(
   { fromBlock, atMost }: { fromBlock: number; atMost: number },
 ): Promise<BackfillWork | null> {
   const { chainId } = chain
-  // Select the accounts before reading the target: of accounts that exist by then, the history stores every block above
-  // the target.
+  // Select the accounts before reading the target: for accounts that exist before this read, the history stores every
+  // block above the target.
   const { accountIds, ...counted } = await selectWaiting(root, { chainId, fromBlock, atMost })
   const counts = { ...counted, counted_at: sql<Date>`now()` }
   return root.transaction().execute(async (db) => {
@@ -165,7 +165,7 @@ const doneAt = ({ nextBlock, blocksPerSecond }: { nextBlock: number; blocksPerSe
 
 /**
  * Removes accounts from the group that no longer exist. If such an account is created again, it lacks the blocks that
- * were read without it.
+ * were indexed without it.
  * @throws Fenced
  */
 export const narrowWork = (db: Db, chainId: number, held: Lease, accountIds: readonly string[]): Promise<void> =>

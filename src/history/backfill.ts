@@ -11,7 +11,7 @@ import { rowsOf, type FoundTransfer } from './rows.ts'
 
 /** accounts per call: nodes limit the values of a topic to 1,000 */
 export const GROUP = 1_000
-/** blocks per call: at first, and at most */
+/** blocks per call: in the first call, and maximum */
 const FIRST_RANGE = 1_000
 const MAX_RANGE = 10_000
 
@@ -25,7 +25,7 @@ type BackfillContext = Pick<App, 'clock' | 'db' | 'telemetry'>
 /** Progress: blocks below `nextBlock` are done. */
 export type BackfillProgress = { nextBlock: number; transfers: number }
 
-/** Accounts to index, from a block to the target, after which the history knows the accounts itself. */
+/** Accounts to index, from a block to the target. Above the target, the history has indexed the accounts itself. */
 export type FillOrder = {
   addresses: readonly Hex[]
   from: number
@@ -39,7 +39,7 @@ export type FillOrder = {
 }
 
 /**
- * Indexes the past transfers of a group in ranges, and stores each with its progress. It reads final blocks only.
+ * Indexes the past transfers of a group in ranges, and stores each range with its progress. Reads final blocks only.
  * Existing rows remain.
  * @returns the first block that is not done
  * @throws the error of node or database, after repeated failures
@@ -79,7 +79,7 @@ export async function fillGroup(app: BackfillContext, chain: Chain, order: FillO
   return next
 }
 
-/** Fetches a range by filter. A single block that the node does not return by filter is read whole. */
+/** Fetches a range by filter. Fetches a single block whole if the node does not return its logs by filter. */
 async function fetchRange(
   { rpc, verification }: Chain,
   range: { from: number; to: number; addresses: readonly Hex[] },
@@ -92,7 +92,7 @@ async function fetchRange(
   }
 }
 
-/** Stores rows and progress together. The history's cursor is locked, so that the blocks stay final. */
+/** Stores rows and progress together. Locks the history's cursor, so that the blocks remain final. */
 async function store(
   app: BackfillContext,
   chain: Chain,
@@ -120,8 +120,8 @@ export async function readFinalized(db: Db, { chainId }: Chain): Promise<number>
 }
 
 /**
- * Returns the same block, and makes the history and reorganisations wait until this transaction ends. Transaction
- * states do not wait.
+ * Returns the newest final block like `readFinalized`, and blocks the history and reorganisations until this
+ * transaction ends. Transaction states do not wait.
  */
 export async function lockFinalized(db: Db, chain: Chain): Promise<number> {
   await lockHistory(db, chain.chainId)

@@ -5,16 +5,16 @@ import { byteaElement } from '../store/bytea-array.ts'
 import type { Db } from '../store/db.ts'
 import type { TransferRow } from './rows.ts'
 
-/** rows per insert: a limit for one transaction that other database engines also accept */
+/** rows per insert; other database engines accept this number in one transaction as well */
 const CHUNK = 2_000
 
 /**
- * Stores rows that are not stored yet. Columns are passed as arrays: with one parameter per value, PostgreSQL spent
- * more time parsing the statement than on the rows.
+ * Stores rows that are not stored yet. Passes columns as arrays: with one parameter per value, PostgreSQL spends more
+ * time parsing the statement than on the rows.
  * @returns number of new rows
  */
 export async function insertTransfers(db: Db, chain: Chain, rows: readonly TransferRow[]): Promise<number> {
-  // Sorted by primary key, so that neighbours share index pages.
+  // Sort by primary key, so that neighbours share index pages.
   const sorted = rows.toSorted((a, b) => (a.accountId < b.accountId ? -1 : a.accountId > b.accountId ? 1 : 0))
   let stored = 0
   for (let start = 0; start < sorted.length; start += CHUNK) {

@@ -4,7 +4,7 @@ import { SPONSOR_PROVIDER } from '../ids.ts'
 import { slot } from '../state.ts'
 import type { Db } from '../store/db.ts'
 
-/** Seconds between two marks; and maximum seconds from an account's `created_at` to the commit of its transaction. */
+/** Seconds between two marks, and maximum seconds from an account's `created_at` to the commit of its transaction. */
 const MARK_EVERY_SECONDS = 300
 export const STORED_WITHIN_SECONDS = 300
 
@@ -14,13 +14,14 @@ const marked = slot('when the history of a network was noted last', (_chain: Cha
 }))
 
 /**
- * Records every few minutes which block comes next, before accounts are searched in it. An account that is stored by
- * then is known in this block and in all later ones. It runs in the transaction that stores the block's transfers.
+ * Records every few minutes which block comes next, before that block's accounts are searched. An account that is
+ * stored by then is found in this block and in all later ones. Runs in the transaction that stores the block's
+ * transfers.
  */
 export async function markHistory(db: Db, chain: Chain, nextBlock: number): Promise<void> {
   const last = marked.of(chain)
   if (chain.clock.ticks() - last.at < MARK_EVERY_SECONDS * 1_000) return
-  // `now()` is the start of the transaction, so accounts are looked up later.
+  // `now()` is the start of the transaction, so the search for accounts follows.
   await db
     .insertInto('history_marks')
     .values({ chain_id: chain.chainId, at: sql<Date>`now()`, block_number: nextBlock - 1 })
@@ -29,7 +30,7 @@ export async function markHistory(db: Db, chain: Chain, nextBlock: number): Prom
   last.at = chain.clock.ticks()
 }
 
-/** Lowers the marks from a reorganised block on, because those blocks are read again, later than any mark. */
+/** Lowers the marks from a reorganised block on, because those blocks are indexed again, later than any mark. */
 export async function lowerCoverage(db: Db, { chainId }: Chain, fromNumber: number): Promise<void> {
   await db
     .updateTable('history_marks')
@@ -54,7 +55,7 @@ export async function noteCoverage(
 }
 
 /**
- * Builds the SQL condition that the history of an account is incomplete from a block on. It is for `accounts as
+ * Builds the SQL condition that the history of an account is incomplete from a block on. Its tables are `accounts as
  * account`, joined with the account's `coverage` of the network. Sponsors never match, because nobody reads their
  * history.
  */
@@ -69,8 +70,8 @@ export const isUncovered = (chainId: number, fromBlock: number) => sql<boolean>`
   )`
 
 /**
- * Builds the SQL condition that an account has no transfers on this network from before its row existed, for `accounts
- * as account`.
+ * Builds the SQL condition that an account has no transfers on this network from before its row existed. Its table is
+ * `accounts as account`.
  */
 const isFresh = (chainId: number) => sql<boolean>`(
     account.is_key_new and coalesce(
@@ -80,11 +81,11 @@ const isFresh = (chainId: number) => sql<boolean>`(
 
 /**
  * Returns the first block from which every transfer of an account is in the history. Exception: transfers that a
- * backfill cannot request (`fetchPast`: logs without indexed addresses, in blocks that were not followed with the
- * account).
- * Returns null while that is unknown: in the first minutes of a network, or of an account with an older key.
- * Returns 0 for a key that was created for its account on a network that was followed by then. Nobody knew the address
- * earlier, and every later block was read with it.
+ * backfill cannot request (`fetchPast`: logs without indexed addresses, in blocks that were not followed while the
+ * account existed).
+ * Returns null while that block is unknown: in the first minutes of a network, or of an account with an older key.
+ * Returns 0 for a key that was created for its account after the network was first followed. Nobody knew the address
+ * earlier, and every later block was indexed with it.
  * Indexes: coverage, history_marks by their primary keys.
  */
 export async function coveredFrom(

@@ -13,8 +13,8 @@ import { balanceCall, readBalance, readRows, type Sum } from './sums.ts'
 /**
  * Finds the first block at which the entries of an asset no longer sum up to its balance. The binary search makes about
  * two calls per doubling of the range. Blocks are requested by number, so they should be final.
- * @returns `block`: null if the node does not know. `isOfToken`: the chain's own logs of that block match the entries,
- * so the token itself deviates
+ * @returns `block`: null if the node lacks the data. `isOfToken`: the chain's own logs of that block match the
+ *   entries, so the token itself deviates
  * @throws RpcUnavailable
  */
 export async function findDifference(
@@ -54,8 +54,8 @@ async function changesOf(db: Db, chainId: number, sum: Sum): Promise<Change[]> {
 }
 
 /**
- * Returns the change of an asset by the chain's logs of a block; null if the node does not answer. Old-style logs are
- * not included, because only whole blocks show them.
+ * Returns the change of an asset by the chain's logs of a block; null if the node does not answer. Excludes old-style
+ * logs, because only whole blocks show them.
  */
 async function loggedAt(
   rpc: Rpc,

@@ -19,23 +19,23 @@ import { fetchInternalFlat } from './native-flat-traces.ts'
 import { fetchInternal, NotTracedYet } from './native-traces.ts'
 import { findAccounts, type TransferRow } from './rows.ts'
 
-/** blocks that are read at the same time */
+/** number of blocks processed at the same time */
 const SIDE_BY_SIDE = 4
-/** Tries for the traces of a block before it is stored without them, because token transfers wait for it. */
+/** Maximum tries for the traces of a block. Then it is stored without them, because token transfers wait for it. */
 const MAX_TRACE_TRIES = 3
-/** Tries if traces time out: each try occupies the node, which answers nobody else meanwhile. */
+/** Maximum tries if traces time out, because each try occupies the node. */
 const MAX_SLOW_TRACES = 2
-/**
- * Tries if a node lacks the block, such as one of several behind an address that lags by a block. They take 5 seconds.
- */
+/** Maximum tries if a node lacks the block, as one of several behind an address may lag by a block. They take 5 s. */
 const MAX_LATE_TRACES = 8
-/** Tries if a node rejects for a while; also for all native currency data of a block. They take half a minute. */
+/**
+ * Maximum tries if a node rejects requests temporarily; also for all native currency data of a block. They take 30 s.
+ */
 const MAX_TRIES = 20
-/** blocks whose failures are remembered */
+/** number of blocks whose failures are remembered */
 const MAX_FAILING = 256
-/** Tries after the previous block was abandoned, because the network may deviate in all of its blocks. */
+/** Maximum tries after the previous block was abandoned, because the network may deviate in all of its blocks. */
 const TRIES_AFTER_ABANDONED = 1
-/** Earlier blocks that are checked, once per process, for logs of native currency. */
+/** Maximum number of earlier blocks that are checked, once per process, for logs of native currency. */
 const MAX_BEFORE = 8
 /** Networks whose consensus-layer withdrawals are in another currency: Gnosis and its test network pay a token. */
 const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
@@ -43,8 +43,8 @@ const PAID_IN_TOKENS: readonly number[] = [100, 10_200]
 const PLAIN_GAS = 21_000
 
 /**
- * Methods to fetch traces, in order of preference. They cost the same at providers. But anvil, the embedded chain,
- * traces a block of n transactions n times for the second one.
+ * Methods to fetch traces, in order of preference. Providers charge the same for both. But anvil, the embedded chain,
+ * traces a block of n transactions n times for the second method.
  */
 const WAYS = [fetchInternalFlat, fetchInternal]
 
@@ -55,7 +55,7 @@ const WAYS = [fetchInternalFlat, fetchInternal]
 const learned = slot('how native currency is read', (chain: Chain) => ({
   source: sourceOf(chain),
   ways: WAYS,
-  /** null: no block has shown it since the start */
+  /** null: no block since the start has shown whether the network logs native currency */
   hasLogs: null as boolean | null,
   untraced: failing(),
   unread: failing(),
@@ -68,7 +68,7 @@ const failing = (): Failing => ({ tries: new BoundedMap(MAX_FAILING), wasAbandon
 
 /** Counts a failure. @returns whether to store the block without the missing data */
 function isAbandoned(of: Failing, hash: Hex, { most, isHopeless }: { most: number; isHopeless: boolean }): boolean {
-  // A hopeless block is no evidence about the next one.
+  // A block whose traces can never be fetched is no evidence about the next block.
   if (isHopeless) return true
   const tries = (of.tries.get(hash) ?? 0) + 1
   of.tries.set(hash, tries)
@@ -88,8 +88,8 @@ type NativeOfBlock = {
 type WholeNative = BlockNative & { sent: SentNative[] }
 
 /**
- * Reads the native currency transfers of blocks, as far as NATIVE_HISTORY says. It returns the leading blocks that
- * succeed. If all had to succeed together, a node with occasional failures could hold up many blocks permanently.
+ * Reads the native currency transfers of blocks, as far as NATIVE_HISTORY requires. Returns the leading blocks that
+ * succeeded. If all had to succeed together, a node with occasional failures could block many blocks permanently.
  * @returns count: leading blocks; store: stores them, in the transaction of the blocks' transfers
  * @throws RpcError | RpcUnavailable | InvalidResponse  if the first block fails; the blocks are tried again
  */
@@ -99,7 +99,7 @@ export async function gatherNative(app: App, chain: Chain, blocks: readonly Kept
   const accounts = await findAccounts(app.db, read.flatMap(partiesOf))
   const kept = await goodStart(read, async (one) => one && orNot(app, chain, one.block, keepOurs(chain, one, accounts)))
   const rows = kept.flatMap((of) => of ?? [])
-  // The recorded stretch begins after the last block that was abandoned.
+  // The recorded range begins after the last block that was abandoned.
   const start = kept.lastIndexOf(null) + 1
   const told = read.slice(start, kept.length) as NativeOfBlock[]
   const stretch = told.length === 0 ? null : stretchOf(app, chain, told)
@@ -135,8 +135,8 @@ function stretchOf(app: App, chain: Chain, read: NativeOfBlock[]): NativeStretch
 }
 
 /**
- * Returns null for a block whose data stays unusable after all tries, because token transfers wait for it. An
- * unavailable node is waited for.
+ * Returns null for a block whose data remains unusable after all tries, because token transfers wait for it. Waits for
+ * an unavailable node.
  * @throws the error, until the tries are used up
  */
 async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise<T>): Promise<T | null> {
@@ -146,7 +146,7 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
     unread.wasAbandoned = false
     return answer
   } catch (error) {
-    // A response that is too long will be too long again.
+    // A response that is too long will be too long at the next try.
     const isTooLong = error instanceof RpcTooLarge
     const isSaid = isTooLong || error instanceof InvalidResponse || (error instanceof RpcError && !isHurried(error))
     if (!isSaid) throw error
@@ -157,8 +157,8 @@ async function orNot<T>(app: App, chain: Chain, block: KeptBlock, asked: Promise
 }
 
 /**
- * Returns all addresses that may take part. This includes senders of transactions whose outcome is unknown yet, and the
- * block maker, whatever the receipts say about tips.
+ * Returns all addresses that may take part. Includes senders of transactions whose outcome is unknown yet, and the
+ * block maker, whatever the receipts show about tips.
  */
 function partiesOf(one: NativeOfBlock | null): { from: Hex; to: Hex }[] {
   if (one === null) return []
@@ -181,7 +181,7 @@ async function readNative(app: App, chain: Chain, block: KeptBlock): Promise<Nat
   return { block, native, answer, internal, hasInternal: isTold || internal !== null, found }
 }
 
-/** Returns whether the network logs native currency, judged by earlier blocks; false if they do not show it either. */
+/** Returns whether the network logs native currency, judged by earlier blocks; false if these do not show it. */
 async function loggedBefore(chain: Chain, { parentHash, number }: KeptBlock): Promise<boolean> {
   try {
     for (let hash = parentHash, left = Math.min(number, MAX_BEFORE); left > 0; left--) {
@@ -191,7 +191,7 @@ async function loggedBefore(chain: Chain, { parentHash, number }: KeptBlock): Pr
       hash = block.parentHash
     }
   } catch (error) {
-    // A node may have dropped the blocks; an unavailable node is waited for.
+    // Stop if a node may have dropped the blocks. If it is unavailable, throw, so that the blocks are tried again.
     if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge || (error instanceof RpcError && !isHurried(error)))) throw error // prettier-ignore
   }
   return false
@@ -211,7 +211,7 @@ async function wholeOf(chain: Chain, block: KeptBlock): Promise<{ native: WholeN
   return { native: PAID_IN_TOKENS.includes(chain.chainId) ? { ...native, withdrawals: [] } : native, answer }
 }
 
-/** Returns whether a transaction ran code: without code there are no internal transfers. */
+/** Returns whether a transaction of the block ran code: without code there are no internal transfers. */
 const runsCode = ({ receipts }: KeptBlock): boolean =>
   receipts.some((receipt) => receipt.status === null || receipt.gasUsed !== PLAIN_GAS)
 
@@ -223,7 +223,7 @@ async function fetchWholeNative(chain: Chain, block: KeptBlock): Promise<{ nativ
   return { native: { ...native, sent: native.sent ?? [] }, answer }
 }
 
-/** Checks that a block is the one whose receipts were read. @throws InvalidResponse */
+/** Checks that a block is the block of the receipts. @throws InvalidResponse */
 function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNative[] | null): void {
   const isSame =
     String(said).toLowerCase() === hash &&
@@ -236,10 +236,10 @@ function checkSent({ hash, receipts }: KeptBlock, said: unknown, sent: SentNativ
 }
 
 /**
- * Returns the internal transfers by traces. Returns null if the nodes have none, or none of this block after all tries.
- * Traces are requested right after the block itself, so that an unavailable node is not mistaken for one whose traces
- * fail.
- * @param answer  the node's present response; null if the block came whole earlier, so that it must be requested first
+ * Returns the internal transfers by traces; null if the nodes do not trace, or not this block after all tries. Requests
+ * traces right after the block itself, so that an unavailable node is not mistaken for one whose traces fail.
+ * @param answer  the node's current response; null if the block was already received whole, so that it must be
+ *   requested first
  */
 async function tracesOf(
   app: App,
@@ -259,7 +259,7 @@ async function tracesOf(
       if (!(thrown instanceof RpcError || thrown instanceof RpcUnavailable || thrown instanceof InvalidResponse))
         throw thrown
       if (lacksMethod(thrown)) {
-        // Blocks are read concurrently, so another block may have removed the method already.
+        // Blocks are processed concurrently, so another block may have removed the method already.
         const isLast = memory.ways.length === 1 && memory.ways[0] === way
         memory.ways = memory.ways.filter((one) => one !== way)
         if (isLast) app.telemetry.log.warn('internal_transfers_unknown', { chainId: chain.chainId, reason: thrown.message }) // prettier-ignore
@@ -267,7 +267,7 @@ async function tracesOf(
       }
       error = thrown
     }
-    // Try the next method if traces contradict the block or are too long: the other format repeats less.
+    // Try the next method if traces contradict the block or are too long: the other format has fewer repetitions.
     if (!(error instanceof InvalidResponse || error instanceof RpcTooLarge)) break
   }
   if (error === null) return null
@@ -276,9 +276,9 @@ async function tracesOf(
   return null
 }
 
-/** Returns how often to try again after this kind of failure. */
+/** Returns the maximum number of tries for this kind of failure. */
 function patienceWith(error: RpcError | RpcUnavailable | InvalidResponse): { most: number; isHopeless: boolean } {
-  // Traces that are too long will be too long again.
+  // Traces that are too long will be too long at the next try.
   if (error instanceof RpcTooLarge) return { most: 1, isHopeless: true }
   if (error instanceof RpcUnavailable && error.timedOut) return { most: MAX_SLOW_TRACES, isHopeless: false }
   if (error instanceof RpcError && isHurried(error)) return { most: MAX_TRIES, isHopeless: false }
@@ -286,13 +286,15 @@ function patienceWith(error: RpcError | RpcUnavailable | InvalidResponse): { mos
   return { most: isLate ? MAX_LATE_TRACES : MAX_TRACE_TRIES, isHopeless: false }
 }
 
-/** Messages: go-ethereum "block 0x… not found", Nethermind "Cannot find block", Erigon "could not find block". */
+/**
+ * Messages of nodes: go-ethereum "block 0x… not found", Nethermind "Cannot find block", Erigon "could not find block".
+ */
 const NO_BLOCK = /(header|block)\b.*not found|(cannot|not) find.*(header|block)|unknown block/i
 
 /**
  * Returns the rows of our accounts in a block. Values, senders and withdrawals are checked against the block hash.
- * Outcome and fees of our transactions are checked as BLOCK_VERIFICATION does for our accounts; in mode `hash`
- * everything was checked when the block was read. Traces are not checked.
+ * Outcome and fees of our transactions are verified by the mode BLOCK_VERIFICATION; in mode `hash` everything was
+ * verified when the block was received. Traces are not verified.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function keepOurs(

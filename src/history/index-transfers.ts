@@ -7,7 +7,7 @@ import { gatherNative } from './index-native.ts'
 import { lowerNative } from './native-coverage.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
-/** Follower extension that makes the `transfers` table equal to the canonical chain, for our accounts. */
+/** Updates the `transfers` table from the canonical chain, for our accounts, at the history's cursor. */
 export const indexTransfers: Trailing = {
   isTrailing: true,
 

@@ -10,13 +10,13 @@ import { STORED_WITHIN_SECONDS } from './coverage.ts'
 export type NativeStretch = {
   first: { number: number; parentHash: Hex }
   last: { number: number; hash: Hex }
-  /** internal transfers are complete from this block on, at most one after the last; null: nothing reports them */
+  /** internal transfers are complete from this block on, at most one after the last; null: no source reports them */
   internalFrom: number | null
 }
 
 /**
- * Records how far native currency is indexed, in the transaction that stores it. If the blocks do not follow those
- * recorded before, coverage starts again with them.
+ * Records how far native currency is indexed, in the transaction that stores the rows. If the blocks do not follow the
+ * recorded ones, coverage starts again with them.
  */
 export async function noteNative(
   db: Db,
@@ -41,8 +41,8 @@ export async function noteNative(
 }
 
 /**
- * Ends the coverage before the first reorganised block; the blocks from there on are read again. Call it before the
- * stored blocks are deleted.
+ * Ends the coverage before the first reorganised block, because the blocks from there on are indexed again. Call it
+ * before the stored blocks are deleted.
  */
 export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, fromNumber: number): Promise<void> {
   const hash = await storedBlockHash(db, chainId, fromNumber - 1)
@@ -54,13 +54,15 @@ export async function lowerNative(db: Db, { chainId }: Pick<Chain, 'chainId'>, f
     where chain_id = ${chainId}::bigint and to_block >= ${fromNumber}::bigint`.execute(db)
 }
 
-/** First blocks from which an account's transfers are complete; null: unknown, or none are indexed. */
+/**
+ * First blocks from which an account's transfers and internal transfers are complete; null: unknown, or none indexed.
+ */
 export type NativeCoverage = { from: number | null; internalFrom: number | null }
 
 /**
- * Returns the first block from which every value, fee, withdrawal and reward of an account is in the history, and the
- * same for internal transfers. Both are 0 for a key that was created for its account after the indexing began. Null
- * while the newest blocks of the history were not indexed. Indexes: primary keys.
+ * Returns two first blocks: from one, every value, fee, withdrawal and reward of an account is in the history; from the
+ * other, every internal transfer. Both are 0 for a key that was created for its account after the indexing began. Null
+ * if the newest blocks of the history were not indexed. Indexes: primary keys.
  */
 export async function nativeCoverage(
   db: Db,

@@ -23,7 +23,7 @@ export async function fetchInternalFlat(
   const traces = receipts.map((): Trace[] => [])
   for (const one of answer) {
     const own = readObject(one, 'a trace of a transaction')
-    // A block reward, on networks that pay one.
+    // This is a block reward, on networks that pay one.
     if (isAbsent(own.transactionHash) && own.type === 'reward') continue
     const { transactionPosition: position } = own
     const of = typeof position === 'number' ? receipts[position] : undefined
@@ -42,13 +42,13 @@ export async function fetchInternalFlat(
   })
 }
 
-/** Reads the transfers of a transaction. Failed calls and the calls they made are skipped. */
+/** Returns the transfers of a transaction, without failed calls and the calls they made. */
 function readCalls(top: Trace, calls: readonly Trace[]): InternalTransfer[] {
   const moved: InternalTransfer[] = []
   let failed = hasFailed(top.own) ? top.path : null
   let before = top.path
   for (const { own, path } of calls) {
-    // Calls must be listed depth first, or a failed call could be missed.
+    // Calls must be listed depth first; otherwise the sub-calls of a failed call could count.
     if (!isBehind(path, before)) throw new InvalidResponse('traces are in no order')
     before = path
     if (failed !== null && startsWith(path, failed)) continue
@@ -81,7 +81,7 @@ function readTransfer({ type, action, result }: Record<string, unknown>): Intern
     if (amount === 0n) return null
     return { from: readAddress(sender, 'caller'), to: readAddress(recipient, 'called address'), value: amount }
   }
-  // A delegate call shows its caller's value, and a CALLCODE pays its own account.
+  // A delegate call repeats its caller's value, and a CALLCODE pays its own account.
   if (type === 'call') return callType === 'call' ? moves(from, to, value) : null
   if (type === 'create') return moves(from, readObject(result, 'what was created').address, value)
   if (type === 'suicide' || type === 'selfdestruct') return moves(address, refundAddress, balance)

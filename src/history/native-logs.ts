@@ -24,8 +24,8 @@ const isOwn = (
 ) => first !== undefined && value > 0n && from !== to && first.from === from && first.to === to && first.value === value
 
 /**
- * Returns whether the network logs native currency transfers: a block with a transaction that moves value proves it
- * either way. Null if the block has none.
+ * Returns whether the network logs native currency transfers, as proven by a block with a transaction that moves value;
+ * null if the block has no such transaction.
  */
 export function logsNative({ receipts }: KeptBlock, sent: readonly SentNative[]): boolean | null {
   for (const [index, { status, logs }] of receipts.entries()) {

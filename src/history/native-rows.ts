@@ -5,7 +5,7 @@ import type { FoundNative } from './native.ts'
 import { NOBODY } from './native.ts'
 import { DIRECTION, MAX_ROWS, type TransferRow } from './rows.ts'
 
-/** `token_type` of native currency in the table; not a token type. */
+/** `token_type` of native currency in the table; it is no token type of the API. */
 export const NATIVE_TYPE_NUMBER = 1
 
 /** hexadecimal digits of 32 bytes */
@@ -36,8 +36,8 @@ export function nativeRows(
 }
 
 /**
- * Limits the rows per account, block and direction. The last row counts the omitted ones, and its value includes
- * theirs, so that the rows still sum up to the balance.
+ * Limits the rows per account, block and direction. The last row counts the omitted rows, and its value includes their
+ * values, so that the rows still sum up to the balance.
  */
 function bounded(rows: TransferRow[]): TransferRow[] {
   if (rows.length <= MAX_ROWS) return rows
@@ -76,8 +76,8 @@ function rowOf(
 }
 
 /**
- * Encodes an amount. Fees and traces come from a node unchecked: an impossible amount would stop the history at this
- * block.
+ * Encodes an amount. A node's fees and traces are unverified, and an impossible amount would stop the history at this
+ * block. @throws InvalidResponse  if the amount is impossible
  */
 function wordOf(value: bigint): Hex {
   const digits = wordDigits(value)

@@ -4,7 +4,7 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
 import type { KeptBlock } from '../follower/block.ts'
 import type { InternalTransfer } from './native-logs.ts'
 
-/** The node does not know the block, or its traces, yet. */
+/** Thrown if the node does not have the block, or its traces, yet. */
 export class NotTracedYet extends InvalidResponse {
   constructor() {
     super('the node has no traces of the block yet')
@@ -16,8 +16,8 @@ export class NotTracedYet extends InvalidResponse {
 const MAX_FRAMES = 2_000_000
 
 /**
- * Fetches the internal transfers of each transaction of a block, in order, by `debug_traceBlockByHash`. Failed frames
- * and the calls they made are skipped.
+ * Fetches the internal transfers of each transaction of a block, in order, by `debug_traceBlockByHash`. Excludes failed
+ * frames and the calls they made.
  * Source: go-ethereum, eth/tracers/native/call.go
  * @throws RpcError | RpcUnavailable | InvalidResponse  also if the traces do not match the block's transactions
  */
@@ -43,7 +43,7 @@ export async function fetchInternal(rpc: Rpc, { hash, receipts }: KeptBlock): Pr
 export const hasFailed = ({ error }: Record<string, unknown>): boolean => typeof error === 'string' && error !== ''
 
 /**
- * Reads frames depth first, in execution order. It uses its own stack, because contracts call each other a thousand
+ * Reads frames depth first, in execution order. Uses an explicit stack, because contracts call each other a thousand
  * levels deep.
  */
 function readFrames(top: Record<string, unknown>): InternalTransfer[] {

@@ -20,7 +20,7 @@ export type FoundNative = {
   from: Hex
   to: Hex
   value: bigint
-  /** of the transaction, or of the block if no transaction caused it */
+  /** hash of the transaction, or of the block if no transaction caused the transfer */
   hash: Hex
   logIndex: number
   batchIndex: number
@@ -38,7 +38,7 @@ export const VALUE_PLACE = 1
 const MINT_PLACE = 2
 const FIRST_INTERNAL = 3
 
-/** The zero address: recipient of fees, and sender of currency that comes from no account. */
+/** Zero address: recipient of fees, and sender of currency that no account sends. */
 export const NOBODY: Hex = `0x${'0'.repeat(40)}`
 
 /** Derives the kind of an entry from its position, so that it needs no column. */
@@ -66,7 +66,7 @@ export function findNative(
     const { hash, from, to, value, minted } = sent
     const receipt = receipts[index]!
     const place = { hash, logIndex: FIRST_NATIVE + index }
-    // A deposit is minted even if its call fails.
+    // A deposit creates currency even if its call fails.
     add({ ...place, batchIndex: MINT_PLACE, from: NOBODY, to: from, value: minted })
     if (receipt.status === null) continue
     const price = receipt.effectiveGasPrice || (sent.gasPrice ?? 0n)

@@ -3,7 +3,7 @@ import { type Clock } from '../clock.ts'
 
 /**
  * Wraps the nodes of a network for work that can wait: at most `callsPerSecond`, one request at a time. After each
- * request it pauses for as long as the node took, so that a slow node is free for others half of the time.
+ * request it pauses for as long as the node took, so that a slow node has half of the time for other requests.
  * @throws AbortError  once `stopping` is aborted
  */
 export function pacedRpc(

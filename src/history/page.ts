@@ -24,9 +24,9 @@ type JudgedPage = {
 }
 
 /**
- * Selects the rows of a page that pass its filters, including the spam filter. If too many rows are spam, reads the
- * whole page again with more rows, so that all come from one snapshot. After MAX_LOOKED_AT rows, the page ends with
- * fewer entries.
+ * Selects the rows of a page that pass its filters, including the spam filter. If too many rows are spam, selects the
+ * whole page again with more rows, so that all rows belong to one snapshot. After MAX_LOOKED_AT rows, the page ends
+ * with fewer entries.
  */
 export async function selectPage(
   app: Pick<App, 'db' | 'knownTokens' | 'telemetry'>,
@@ -61,10 +61,7 @@ const placeOf = (row: StoredTransfer): HistoryPosition => ({
   batchIndex: row.batch_index,
 })
 
-/**
- * Returns a row as a token transfer, to be judged. Returns null for native currency, which only the chain itself
- * reports.
- */
+/** Returns a row as a token transfer, to be judged; null for native currency, which only the chain itself reports. */
 function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfer }) | null {
   const { tokenType, value } = row.moved
   if (tokenType === 'NATIVE') return null
@@ -76,7 +73,8 @@ function transferOf(row: StoredTransfer): (PlacedTransfer & { row: StoredTransfe
     name: row.name ?? '',
     direction: nameOf(DIRECTION, row.direction),
     value,
-    // If the contract's type differs from the log's form, `is_spam` was set by a number that is not the amount.
+    // If the contract's type differs from the log's form, the stored `is_spam` was decided by a number other than the
+    // amount.
     isZero: value === 0n && (row.is_spam || isReadApart(row)),
     form: row.token_type,
     hash: toHex(row.hash),

@@ -13,10 +13,10 @@ import { addTransfers, findTransfers, type FoundTransfer } from './rows.ts'
 /** calls per batch */
 const BATCH = 50
 
-/** Nodes that silently truncate a list do so at a multiple of this. */
+/** Multiple at which a number of logs is suspicious: nodes that silently truncate a list cut it at a round number. */
 const SUSPICIOUS = 500
 
-/** The node has more than it returns at once: ask for a smaller range. */
+/** Thrown if the node has more logs than it returns at once: request a smaller range. */
 export class TooMuch extends Error {
   constructor(options?: ErrorOptions) {
     super('the node answers only a part of this range', options)
@@ -26,8 +26,8 @@ export class TooMuch extends Error {
 
 /**
  * Fetches the transfers from and to some addresses in a range of final blocks. Old-style logs without indexed addresses
- * cannot be requested by address: that filter would return every transfer of the chain. Only whole blocks show them, as
- * the follower and the audit read them.
+ * cannot be requested by address: such a filter would return every transfer of the chain. Only whole blocks show them,
+ * as the follower and the audit fetch them.
  * @param addresses  lower-case, at most 1,000, the limit of nodes for the values of a topic
  * @throws TooMuch | RpcError | RpcUnavailable | InvalidResponse
  */
@@ -66,8 +66,8 @@ async function readLogs(
     for (const answer of list) {
       const log = readPastLog(answer)
       if (log.blockNumber < from || log.blockNumber > to) throw new InvalidResponse('a log lies outside the range')
-      // A transfer between two of the addresses is in two lists. Two different logs at one position would hide each
-      // other.
+      // A transfer between two of the addresses is in two lists, and must count once. Two different logs at one
+      // position would hide each other.
       const place = `${log.blockNumber} ${log.log.logIndex}`
       const known = logs.get(place)
       if (known !== undefined && !isDeepStrictEqual(known, log))
@@ -114,7 +114,7 @@ async function fetchBlocks(rpc: Rpc, logs: PastLog[]): Promise<Map<number, Found
 }
 
 /**
- * Fetches the senders of transactions. Needed only for those that moved nothing: the sender decides whether they are
+ * Fetches the senders of transactions whose transfers moved nothing. Only for these the sender decides whether they are
  * spam.
  */
 async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
@@ -133,13 +133,15 @@ async function fetchSenders(rpc: Rpc, hashes: Hex[]): Promise<Map<Hex, Hex>> {
   return senders
 }
 
-/** Fetches all transfers of one block from its receipts, for a block whose logs the node does not return by filter. */
+/** Fetches all transfers of one block from its receipts, if the node does not return the block's logs by filter. */
 export async function fetchWhole(rpc: Rpc, number: number, source: ReceiptSource): Promise<FoundTransfer[]> {
   const [header] = await fetchHeaders(rpc, [number])
   if (header === null || header === undefined) throw new InvalidResponse('the node lacks a block that is final')
   return findTransfers(await fetchBlock(rpc, header.hash, source))
 }
 
-/** Returns whether a smaller range may succeed: any kind of limit, a response too long, a query too slow. */
+/**
+ * Returns whether a smaller range may succeed: the error reports any kind of limit, a long response, or a slow query.
+ */
 export const isTooMuch = (error: unknown): boolean =>
   error instanceof TooMuch || error instanceof RpcTooLarge || (error instanceof RpcUnavailable && error.timedOut)

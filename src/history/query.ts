@@ -26,7 +26,7 @@ export type HistoryParameters = Partial<
   >
 >
 
-/** The type of an entry. Native currency is only listed on request. */
+/** Type of an entry. Native currency is listed only on request. */
 export type EntryType = TokenType | 'NATIVE'
 
 /** The filters of a page. A cursor is valid for one set of filters. */
@@ -106,7 +106,7 @@ function parseLimit(text: string): number | InvalidParameter {
   return limit >= 1 && limit <= MAX ? limit : new InvalidParameter(`Use a whole number from 1 to ${MAX}.`)
 }
 
-/** Parses types into a fixed order without repetitions, so that equal filters have equal cursors. */
+/** Parses types into a fixed order without duplicates, so that equal filters have equal cursors. */
 function parseTypes(text: string): EntryType[] | InvalidParameter {
   const names = text.split(',')
   if (!names.every((name) => TYPES.includes(name)))
@@ -114,7 +114,7 @@ function parseTypes(text: string): EntryType[] | InvalidParameter {
   return TYPES.filter((type) => names.includes(type)) as EntryType[]
 }
 
-/** Adds native currency to the types. Equivalent queries get the same list, and so the same cursors. */
+/** Adds native currency to the types. Equivalent queries get the same list, so they get the same cursors. */
 function withNative(types: EntryType[] | null, includesNative: boolean): EntryType[] | null {
   if (!includesNative) return types
   return TYPES.filter((type) => types === null || type === 'NATIVE' || types.includes(type as EntryType)) as EntryType[]
@@ -138,7 +138,7 @@ function parseBlock(text: string): number | InvalidParameter {
 const TIME = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /**
- * Parses a time. A date means its midnight in UTC; a time needs a zone. Days are checked, because Date.parse turns 30
+ * Parses a time. A date means its midnight in UTC; a time needs a zone. Checks the day, because Date.parse turns 30
  * February into March.
  */
 function parseTime(text: string): number | InvalidParameter {
@@ -160,7 +160,7 @@ const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z')
 
 /**
  * Encodes the cursor after a position. It is valid only for the same account, network and filters. It never expires,
- * because it names a position in the order and not a row.
+ * because it names a position in the order, not a row.
  */
 export function placeCursor(scope: CursorScope, place: HistoryPosition): string {
   return writeCursor([digestOf(scope), place.block, place.logIndex, place.batchIndex])

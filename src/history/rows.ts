@@ -16,7 +16,7 @@ export type FoundTransfer = DecodedTransfer & {
   token: Hex
   logIndex: number
   hash: Hex
-  /** null if it was not requested, because the transfer moved something */
+  /** sender of the transaction; null if it was not requested, because the transfer moved something */
   sentBy: Hex | null
   /** `timestamp` in seconds since 1970 */
   block: { number: number; hash: Hex; timestamp: number }
@@ -24,7 +24,7 @@ export type FoundTransfer = DecodedTransfer & {
 
 /**
  * A row of `transfers`. `tokenType` is the form of its log, `tokenId` and `value` are 32 bytes, `minedAt` is in
- * seconds. The contract's type is not part of it: that may change, and is read with the row.
+ * seconds. Excludes the contract's type, which may change and is read with the row.
  */
 export type TransferRow = {
   accountId: string
@@ -42,13 +42,13 @@ export type TransferRow = {
   blockHash: Hex
   minedAt: number
   isSpam: boolean
-  /** transfers of the same token, block and kind after this one that have no row */
+  /** number of transfers of the same token, block and kind after this one that have no row */
   omitted: number
 }
 
 /**
- * Maximum rows per account, token, block, direction and spam flag. More would let a contract fill the table at the
- * price of logs. Incoming transfers cannot displace what the account sends, because each direction has its own limit.
+ * Maximum rows per account, token, block, direction and spam flag. Without it, a contract could fill the table at the
+ * price of logs. Each direction has its own limit, so incoming transfers cannot displace outgoing ones.
  */
 export const MAX_ROWS = 1_000
 
@@ -65,7 +65,7 @@ export function findTransfers(block: KeptBlock): FoundTransfer[] {
   return found
 }
 
-/** Adds the transfers that one log announces: none, one, or those of a batch. */
+/** Adds the transfers of one log: none, one, or those of a batch. */
 export function addTransfers(
   found: FoundTransfer[],
   log: Log,
@@ -79,8 +79,8 @@ export function addTransfers(
 }
 
 /**
- * Returns what the table must contain for these transfers: a row per participating account of ours, and the tokens. The
- * cost depends on the transfers, not on the number of users: one query finds which addresses are ours.
+ * Returns the required content of the table for these transfers: a row per participating account of ours, and the
+ * tokens. The cost depends on the transfers, not on the number of users: one query finds which addresses are ours.
  */
 export async function rowsOf(
   db: Db,
@@ -99,7 +99,8 @@ export async function rowsOf(
     for (const [address, direction] of sides) {
       const accountId = accounts.get(address)
       if (accountId === undefined) continue
-      // A user who signed part of the transaction with the account's key also initiated it, even if a sponsor sent it.
+      // A user who signed part of the transaction with the account's key counts as its initiator, even if a sponsor
+      // sent it.
       const isInitiator = transfer.sentBy === address || initiators.get(transfer.hash)?.has(accountId) === true
       rows.push(rowOf(transfer, { accountId, direction, isSpam: transfer.value === 0n && !isInitiator }))
     }
@@ -109,7 +110,7 @@ export async function rowsOf(
 
 /**
  * Removes deposits and withdrawals that their transaction also logs as transfers, as some wrappers do. Only logs of an
- * equal, positive value count: anyone can cause a transfer log of nothing for any address.
+ * equal, positive value count, because anyone can cause a transfer log of zero for any address.
  */
 export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   if (!found.some(({ form }) => form === 'WRAPPED')) return found
@@ -118,7 +119,7 @@ export function onceEach(found: FoundTransfer[]): FoundTransfer[] {
   return found.filter((one) => one.form !== 'WRAPPED' || !minted.has(keyOf(one)))
 }
 
-/** Limits the rows of each kind; the last one counts the omitted ones. */
+/** Limits the rows of each kind. The last row counts the omitted ones. */
 function bounded(rows: TransferRow[]): TransferRow[] {
   if (rows.length <= MAX_ROWS) return rows
   const kinds = new Map<string, TransferRow[]>()
@@ -132,7 +133,7 @@ function bounded(rows: TransferRow[]): TransferRow[] {
 }
 
 function cut(rows: TransferRow[]): TransferRow[] {
-  // Logs that were fetched by filter come in another order than those of a block.
+  // Logs fetched by filter are in another order than those of a block.
   const sorted = rows.toSorted((a, b) => a.logIndex - b.logIndex || a.batchIndex - b.batchIndex)
   const kept = sorted.slice(0, MAX_ROWS)
   const omitted = sorted.slice(MAX_ROWS - 1).reduce((sum, row) => sum + row.omitted, sorted.length - MAX_ROWS)
@@ -186,7 +187,7 @@ export async function findAccounts(
 }
 
 /**
- * Returns which accounts initiated the transactions that moved nothing. Our records decide, because the sender on the
+ * Returns which accounts initiated the transactions that moved nothing. Uses our records, because the sender on the
  * chain may be a sponsor, for several users. The record is committed before a transaction is broadcast.
  */
 async function findInitiators(db: Db, chain: Chain, ours: FoundTransfer[]): Promise<Map<Hex, Set<string>>> {

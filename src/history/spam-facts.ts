@@ -19,7 +19,7 @@ export type JudgedFor = {
   accountId: string
   chainId: number
   known: KnownTokens
-  /** the history has every transfer of the account since the chain began */
+  /** whether the history has every transfer of the account since the chain began */
   isCovered: boolean
 }
 
@@ -50,9 +50,9 @@ type Fact = {
 async function findFacts(db: Db, of: JudgedFor, transfers: readonly PlacedTransfer[]): Promise<TransferFacts[]> {
   const { accountId, chainId, known, isCovered } = of
   const claims = transfers.flatMap((one, index) => (mayBeClaim(one, known) ? [{ ...one, index }] : []))
-  // Stored as initiated by every user who signed something in their transaction.
+  // These transfers are stored as initiated by every user who signed part of their transaction.
   const zeros = transfers.flatMap((one, index) => (one.value === 0n && !one.isZero ? [{ ...one, index }] : []))
-  // A page has few tokens and many transfers of each.
+  // Judge each token once: a page has few tokens and many transfers of each.
   const toldOf = new Map(transfers.map((one) => [one.token, one]))
   const told = new Map([...toldOf].map(([token, one]) => [token, suspicionOf(one, known)]))
   const doubtful = transfers.filter((one) => mayBeClaim(one, known) || told.get(one.token)!.points > 0)

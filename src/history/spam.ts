@@ -14,31 +14,37 @@ export type JudgedTransfer = {
   symbol: string
   name: string
   direction: 'IN' | 'OUT' | 'SELF'
-  /** smallest unit */
+  /** in the token's smallest unit */
   value: bigint
-  /** stored as: it moved nothing, and the user did not initiate it */
+  /** as stored: the transfer moved nothing, and the user did not initiate it */
   isZero: boolean
 }
 
 export type TransferFacts = {
   /** by our records, the user or a sponsor for the user caused it */
   isOwn: boolean
-  /** its transaction includes operations, but no operation of the user caused it: the user did not initiate it */
+  /**
+   * its transaction includes operations, but none of the user's operations caused the transfer: the user did not
+   * initiate it
+   */
   isBesideOwn: boolean
-  /** suspicion by the token's symbol and name: `suspicionOf` */
+  /** suspicion by the token's symbol and name, from `suspicionOf` */
   told: TokenSuspicion
   /** the user has called the token, or moved it by a transaction of their own */
   isTokenUsed: boolean
   /** the account had received the token before */
   wasHeld: boolean
-  /** no action of the user with this key can be unknown: the whole past is indexed, and the key was never elsewhere */
+  /**
+   * every action of the user with this key is known: all past transfers are indexed, and the key was never held
+   * elsewhere
+   */
   isPastWhole: boolean
 }
 
 const POINTS = {
   zero: MAX_POINTS,
   claimed: 60,
-  /** low, because games burn and move tokens that they gave, without being asked */
+  /** low, because games burn and move tokens that they gave to users, without a request */
   claimedAfterItCame: 15,
 } as const
 
@@ -60,7 +66,7 @@ export function judgeTransfer(one: JudgedTransfer, facts: TransferFacts, known: 
 export const suspicionOf = ({ token, ...told }: JudgedTransfer, known: KnownTokens): TokenSuspicion =>
   suspectToken({ address: token, ...told }, known)
 
-/** Returns whether a transfer could be a false claim that the user sent a token. A known token is trusted. */
+/** Returns whether a transfer could be a false claim that the user sent a token. Known tokens are trusted. */
 export const mayBeClaim = (one: JudgedTransfer, known: KnownTokens): boolean =>
   one.direction === 'OUT' && one.value > 0n && !known.byAddress.has(one.token)
 

@@ -8,24 +8,24 @@ import type { Db } from '../store/db.ts'
 import { findDifference } from './first-difference.ts'
 import { differenceOf, sumAccount, type Sum, type SummedAccount } from './sums.ts'
 
-/** accounts that are summed at the same time; and accounts read per page */
+/** number of accounts that are summed at the same time, and of accounts per page */
 const SIDE_BY_SIDE = 4
 const MAX_PAGE = 1_000
 /**
- * Maximum number of differences whose first block is searched, at about 50 calls each. Further ones are reported
- * without.
+ * Maximum number of differences whose first block is searched, with about 50 calls each. Later ones are reported
+ * without a block.
  */
 const MAX_FOUND = 200
 
 /** An account whose entries are summed up to a block. */
 export type SumTarget = { account: SummedAccount; block: number }
 
-/** A difference. `block` and `isOfToken` come from `findDifference`; null and false if they were not searched. */
+/** A difference. `block` and `isOfToken` are the result of `findDifference`; null and false if not searched. */
 export type SumDifference = { sum: Sum; difference: bigint; block: number | null; isOfToken: boolean }
 
 type SumJob = {
   targets: AsyncIterable<SumTarget>
-  /** the node to ask; one that retains old states can answer more */
+  /** the node to ask; one with older states can answer more */
   rpc: Rpc
   /** as in `sumAccount` */
   since: number | null
@@ -117,7 +117,7 @@ export async function* sampledAccounts(
   }
 }
 
-/** Returns accounts in the order of their ids. */
+/** Returns accounts in the order of their ids, after one id. */
 async function accountsBehind(db: Db, after: string | null, limit: number): Promise<SummedAccount[]> {
   const rows = await db
     .selectFrom('accounts')
@@ -130,8 +130,8 @@ async function accountsBehind(db: Db, after: string | null, limit: number): Prom
 }
 
 /**
- * Returns the range of blocks at which sums can be made. It starts where native currency is indexed, else at the first
- * block, and ends with the history.
+ * Returns the range of blocks at which sums can be computed. It starts where native currency is indexed, otherwise at
+ * the first block, and ends with the history.
  * @throws Error if there is no history yet
  */
 export async function summableBlocks(db: Db, { chainId, name }: Chain): Promise<{ from: number; to: number }> {

@@ -15,7 +15,7 @@ import { movedIn } from './select.ts'
 import type { EntryType } from './query.ts'
 import { quantityIn } from '../digits.ts'
 
-/** rows per page of an account's history; and calls per batch */
+/** rows per page of an account's history, and calls per batch */
 const MAX_PAGE = 5_000
 const MAX_CALLS = 50
 
@@ -23,8 +23,9 @@ const MAX_CALLS = 50
 type Holding = { token: Hex | null; type: EntryType; tokenId: bigint | null }
 
 /**
- * The sum of the entries of one asset, and the node's balance, in the smallest unit or in pieces. `from`: last block
- * before the counted entries. `opening`: balance at `from`, null if unknown. `net`: sum of the entries. `balance`:
+ * The sum of the entries of one asset, and the node's balance, both in the smallest unit or in pieces. `from`: last
+ * block before the counted entries. `opening`: balance at `from`, null if unknown. `net`: sum of the entries.
+ * `balance`:
  * balance at `block`.
  */
 export type Sum = Holding & {
@@ -34,7 +35,7 @@ export type Sum = Holding & {
   from: number
   opening: bigint | null
   net: bigint
-  /** omitted token transfers: with any, the entries cannot sum up */
+  /** number of omitted token transfers: above 0, the entries cannot sum up to the balance */
   omitted: number
   balance: bigint | null
 }
@@ -47,13 +48,13 @@ export type SummedAccount = { accountId: string; address: Hex }
 
 /**
  * Sums the entries of an account up to a block, for native currency and every token in them. Asks a node for the
- * balances there, and where the entries begin: two batches of at most 50 calls for 50 balances.
+ * balances at that block and before the first entry: two batches of at most 50 calls for 50 balances.
  * @param since  counts only entries after this block, for nodes without older states; null: from the beginning of the
- * account's history
+ *   account's history
  * @returns one sum per asset, native currency always; without opening and balance if its entries are incomplete up to
- * the block
+ *   the block
  * @throws Error with a sentence, if the history does not reach the block or was reorganised; RpcUnavailable |
- * InvalidResponse
+ *   InvalidResponse
  */
 export async function sumAccount(
   { db }: { db: Db },
@@ -71,7 +72,7 @@ export async function sumAccount(
     const known = sums.get(key)
     if (known !== undefined) return known
     const begin = token === null ? begins.native : begins.tokens
-    // Before its first block, nobody holds anything on a chain, except by its genesis.
+    // Before a chain's first block, no account has a balance, except by its genesis.
     const from = begin === null ? block + 1 : Math.max(begin.from - 1, since ?? begin.from - 1, begin.isFresh ? -1 : 0)
     const opening = from < 0 ? 0n : null
     const sum: Sum = {
@@ -98,7 +99,7 @@ export async function sumAccount(
   }
   const stored = await storedBlockHash(db, chainId, block)
   if (stored !== null && stored !== header) throw new Error(`Block ${block} was reorganised meanwhile: try again.`)
-  // Nothing can be said about assets whose entries are complete only from a later block on.
+  // Skip assets whose entries are complete only from a later block on.
   const known = [...sums.values()].filter(({ from }) => from <= block)
   await askBalances(rpc, known, header)
   return [...sums.values()]
@@ -123,7 +124,7 @@ async function beginningsOf(
     .executeTakeFirstOrThrow()
   const begin = (from: number | null): Beginning | null =>
     from === null ? null : { from, isFresh: isKeyNew && from === 0 }
-  // If internal transfers begin later, sums begin there. If nothing reports them, the sums differ.
+  // If internal transfers are indexed from a later block, sums begin there. If no source reports them, the sums differ.
   return {
     native: begin(native.from === null ? null : Math.max(native.from, native.internalFrom ?? 0)),
     tokens: begin(tokens),
@@ -214,7 +215,7 @@ export function balanceCall(
   return { method: 'eth_call', params: [{ to: token, data, gas: GAS }, block] }
 }
 
-/** first four bytes of keccak256 of `balanceOf(address)` and of `balanceOf(address,uint256)` */
+/** first four bytes of keccak256 of `balanceOf(address)`; the next constant: of `balanceOf(address,uint256)` */
 const BALANCE_OF = '0x70a08231'
 const BALANCE_OF_ID = '0x00fdd58e'
 const GAS = '0x4c4b40'

@@ -53,7 +53,7 @@ const SPAM_REASONS = {
 } as const
 export type SpamReason = keyof typeof SPAM_REASONS
 
-const SpamVerdict = spamVerdict(SPAM_REASONS, {
+export const SpamVerdict = spamVerdict(SPAM_REASONS, {
   title: 'TransferSpam',
   description: 'Reasons why the entry is hidden without `includeSpam=true`; otherwise absent',
 })
@@ -138,8 +138,8 @@ const parameter = (description: string, extra: Record<string, unknown> = {}) =>
 
 const Block = { pattern: '^[0-9]{1,15}$', ...shownAs({ type: 'integer', minimum: 0 }) }
 
-// Values are checked again when they are parsed: a pattern cannot detect that `from` is after `to`.
-const Query = Type.Object(
+// Values are checked again when parsed, because a pattern cannot detect that `from` is after `to`.
+export const HistoryQuery = Type.Object(
   {
     limit: parameter('Entries of a page, 1 to 200, default 50', {
       pattern: '^[0-9]{1,3}$',
@@ -187,6 +187,6 @@ export const history = {
   description:
     'Newest first, by block, log index and position in a batch. `Link` and `X-Next-Cursor` lead to the next page. If many entries are spam, a page that has a next page may contain fewer entries than `limit`. The list is complete for this user from `X-Indexed-From-Block` to `X-Indexed-To-Block`, and final up to `X-Finalized-To-Block`. Earlier transfers may be missing. For blocks that are older than the account, so may transfers in old ERC-20 logs without indexed addresses. Native currency is listed on request (`type`, `include`), with the fees that the user paid. With `includeSpam=true`, the entries of native currency add up to the change in balance since `X-Native-From-Block`. Internal transfers are listed since `X-Native-Internal-From-Block`.',
   params: Type.Object({ userId: UserIdParam }),
-  querystring: Query,
+  querystring: HistoryQuery,
   ...answers(Type.Array(Entry)),
 }

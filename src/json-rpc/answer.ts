@@ -23,7 +23,7 @@ export async function answerCalls(
 ): Promise<string[]> {
   const ask = { app, chain: chainOf(app, caller) }
   let left = MAX_RESULT
-  /** the previous long call: two long results are never held at once */
+  /** the previous long call; awaited, so that two long results are never in memory at once */
   let previous: Promise<unknown> = Promise.resolve()
 
   const run = async ({ method, params }: JsonRpcCall): Promise<string> => {
@@ -59,7 +59,7 @@ export async function answerCalls(
   )
 }
 
-/** Reads one call. A notification, which has no id, is refused: a read without an answer is of no use. */
+/** Reads one call. Rejects notifications, which have no id: a read without a response is of no use. */
 function callOf(value: unknown): JsonRpcCall | { id: JsonRpcId | null; refused: CallRefused } {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return { id: null, refused: invalidRequest('A call is an object.') }

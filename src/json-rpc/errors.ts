@@ -4,7 +4,7 @@ import { RpcError, RpcTooLarge } from '../chain/rpc/failures.ts'
 import { describeError } from '../errors.ts'
 import { problemOf, toAppError, type ProblemContext } from '../http/problems.ts'
 
-/** The error of one call, as its caller gets it. Sources: JSON-RPC 2.0 §5.1, EIP-1474 */
+/** Error of one call, as its caller receives it. Sources: JSON-RPC 2.0 §5.1, EIP-1474 */
 export type JsonRpcError = { code: number; message: string; data?: unknown }
 
 /** An expected error of a call, in the form of JSON-RPC. */
@@ -22,10 +22,10 @@ export const invalidParams = (message: string): CallRefused => new CallRefused({
 export const unknownMethod = (): CallRefused =>
   new CallRefused({ code: -32601, message: 'This method does not exist here. Nothing was asked of a node.' })
 
-/** The node ran the call and it failed. */
+/** Returns the error of a call that the node executed and that failed. */
 export const failedInput = (message: string): CallRefused => new CallRefused({ code: -32000, message })
 
-/** Makes the error of a call that reverted: code 3 and the revert data, which clients decode. */
+/** Creates the error of a call that reverted: code 3 and the revert data, which clients decode. */
 export function reverted(error: RpcError): CallRefused {
   const data = revertDataOf(error) ?? null
   if ((data === null || data === '0x') && /out ?of ?gas/i.test(error.message)) return failedInput('out of gas')
@@ -35,8 +35,8 @@ export function reverted(error: RpcError): CallRefused {
 }
 
 /**
- * Converts what a call threw. Nothing of a node's text is repeated: it may contain its URL.
- * @throws the same  if it is a bug of ours
+ * Converts an error of a call to JSON-RPC. Does not repeat a node's message, which may contain the node's URL.
+ * @throws the error itself  if it is a bug of ours
  */
 export function errorOf(thrown: unknown, context: ProblemContext): JsonRpcError {
   if (thrown instanceof CallRefused) return thrown.error
@@ -45,7 +45,7 @@ export function errorOf(thrown: unknown, context: ProblemContext): JsonRpcError 
   if (thrown instanceof RpcTooLarge) return tooLong.error
   const error = toAppError(thrown)
   if (error.code === 'internal_error') throw thrown
-  // Clients repeat a call after -32603, and after no other of these codes.
+  // Clients retry a call only after -32603, not after the other codes.
   const code = describeError(error.code).retryable ? -32603 : error.code === 'invalid_request' ? -32602 : -32000
   return { code, message: error.message, data: problemOf(error, context) }
 }

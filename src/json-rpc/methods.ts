@@ -23,7 +23,8 @@ import type { MethodName } from './wire.ts'
 
 type ReadContext = { app: App; chain: Chain }
 /**
- * A method. `params`: fewest and most. `isLong`: its result may be long, so those of one request are read one by one.
+ * A method. `params`: fewest and most parameters. `isLong`: the result may be long, so long results of one request are
+ * read one after another.
  */
 type Method = {
   params: readonly [fewest: number, most: number]
@@ -33,9 +34,9 @@ type Method = {
 
 /** characters of the results of one request, and bytes of one long result */
 export const MAX_RESULT = 4_194_304
-/** blocks of a log filter */
+/** blocks of a log filter with an address or a topic */
 const MAX_LOG_BLOCKS = 2_000
-/** the same without an address and a topic, for which nodes read every log */
+/** blocks of a log filter without an address and a topic, because nodes then read every log */
 const MAX_ALL_LOGS_BLOCKS = 10
 
 /** All methods: reads of public data. */

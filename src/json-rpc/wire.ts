@@ -56,7 +56,7 @@ const Answer = Type.Object(
   { title: 'JsonRpcAnswer', examples: [{ jsonrpc: '2.0', id: 1, result: '0x74cbb1' }] },
 )
 
-/** Only what makes the whole request wrong is checked here: each call of a batch has its own error. */
+/** Checks only that the body is one call or a list of 1 to 50: each call of a batch gets an error of its own. */
 const Body = Type.Unsafe<object | unknown[]>({
   anyOf: [{ type: 'object' }, { type: 'array', minItems: 1, maxItems: MAX_CALLS }],
   ...shownAs({ anyOf: [Call, Type.Array(Call, { minItems: 1, maxItems: MAX_CALLS })] }),

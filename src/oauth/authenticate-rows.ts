@@ -63,6 +63,11 @@ const READS: {
     rows: sql`select one.kind, encode(one.id_hash, 'hex') as id_hash, one.payload, ${guardedBy('one')} as guarded
       from oauth_records as one where one.kind = any(${`{${KINDS.join()}}`}::text[]) and (one.expires_at is null or one.expires_at > now())`,
   },
+  operators: {
+    key: 'user_id',
+    keyOf: (row) => sql`${row.user_id}`,
+    rows: sql`select one.* from operators as one where true`,
+  },
 }
 
 /** An identity that leads to an account with another user id, without a valid seal. */
@@ -80,15 +85,17 @@ export type UnauthenticRows = {
   /** how many users allowed an application these permissions */
   consents: { clientId: string; permissions: string[]; people: number }[]
   identities: UnprovenIdentity[]
+  /** operators of the console */
+  operators: { userId: string; role: string }[]
   /** live records, by kind */
   signIns: Record<string, number>
-  /** identifies exactly these applications, consents and identities: SHA-256, the first 32 hexadecimal digits */
+  /** identifies exactly these applications, consents, identities and operators: SHA-256, the first 32 hexadecimal digits */
   digest: string
 }
 
 /**
  * Lists all rows without a valid seal.
- * @param note  called with each application, consent and identity, as it was read
+ * @param note  called with each application, consent, identity and operator, as it was read
  */
 export async function listUnauthentic(
   context: RowsContext,
@@ -118,9 +125,14 @@ export async function listUnauthentic(
     list(lineOf('identities', row, isMoved))
     identities.push({ identity: userIdOf(row.provider, row.subject), userId: row.user_id, isMoved })
   }
+  const operators: UnauthenticRows['operators'] = []
+  for await (const row of unauthentic(context, 'operators')) {
+    list(lineOf('operators', row))
+    operators.push({ userId: row.user_id, role: row.role })
+  }
   const signIns: Record<string, number> = {}
   for await (const { kind } of unauthentic(context, 'oauth_records')) signIns[kind] = (signIns[kind] ?? 0) + 1
-  return { applications, consents: [...consents.values()], identities, signIns, digest: digest.digest('hex').slice(0, 32) } // prettier-ignore
+  return { applications, consents: [...consents.values()], identities, operators, signIns, digest: digest.digest('hex').slice(0, 32) } // prettier-ignore
 }
 
 /** Returns a row as the operator judges it, as text: the sealed columns, and whether it was moved. */
@@ -139,7 +151,14 @@ const lineOf = <T extends BelievedTable>(table: T, row: ReadRow<T>, isMoved = fa
 export async function authenticateRows(
   context: RowsContext,
   { listed, withSignIns }: { listed: string; withSignIns: boolean },
-): Promise<{ applications: number; consents: number; identities: number; ledBack: number; signIns: number } | null> {
+): Promise<{
+  applications: number
+  consents: number
+  identities: number
+  ledBack: number
+  operators: number
+  signIns: number
+} | null> {
   // The rows are read again below. In between they may change: write only those on the list.
   const accepted = new Set<string>()
   const { digest } = await listUnauthentic(context, (line) => accepted.add(line))
@@ -155,6 +174,7 @@ export async function authenticateRows(
     consents: await write('consents', (row) => accepted.has(lineOf('consents', row))),
     ledBack: await leadBack(context, (row) => accepted.has(lineOf('identities', row, true))),
     identities: await write('identities', (row) => accepted.has(lineOf('identities', row))),
+    operators: await write('operators', (row) => accepted.has(lineOf('operators', row))),
     signIns: withSignIns ? await write('oauth_records', () => true) : 0,
   }
 }

@@ -33,15 +33,15 @@ const ownClient = (origin: string): Application => ({
 
 /**
  * Destination of a repeated sign-in: to sending, to the export, to an approval by its id, or (`again`) to the security page,
- * to repeat the action there.
+ * to repeat the action there. `act.`: to a path of the console, for the same.
  */
-export type ComesBackTo = 'again' | 'send' | 'export' | `approve.${string}`
+export type ComesBackTo = 'again' | 'send' | 'export' | `approve.${string}` | `act.${string}`
 
-/** Where a first sign-in leads: to the account page, to the list of approvals, or to an approval by its id. */
-type FirstVisit = 'first' | 'approvals' | `approval.${string}`
+/** Where a first sign-in leads: to the account page, the list of approvals, an approval by its id, or a path of the console. */
+type FirstVisit = 'first' | 'approvals' | `approval.${string}` | `open.${string}`
 
 const isFirstVisit = (place: ComesBackTo | FirstVisit): place is FirstVisit =>
-  place === 'first' || place === 'approvals' || place.startsWith('approval.')
+  place === 'first' || place === 'approvals' || place.startsWith('approval.') || place.startsWith('open.')
 
 /**
  * Returns the path to which a sign-in comes back. `state` can be written by anyone: it chooses among our own pages.
@@ -51,6 +51,8 @@ export function pathAfter(state: unknown): string {
   if (state === 'send' || state === 'export' || state === 'approvals') return `/account/${state}`
   const [, id = ''] = /^appro(?:val|ve)\.(.*)$/s.exec(state) ?? []
   if (isId(id)) return `/account/approvals/${id}`
+  const [, how, path] = /^(open|act)\.(\/console(?:\/[\w.~%:@-]+)*)$/.exec(state) ?? []
+  if (path !== undefined) return how === 'act' ? `${path}?done=again` : path
   return state === 'again' ? '/account/security?done=again' : '/account'
 }
 

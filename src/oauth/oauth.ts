@@ -8,6 +8,7 @@
  */
 
 import type { FastifyInstance } from 'fastify'
+import type { Provider } from 'oidc-provider'
 import type { App } from '../app.ts'
 import { describeError } from '../errors.ts'
 import { sendPage, textsOf } from '../http/page.ts'
@@ -25,7 +26,7 @@ import { mount, mountPosted } from './mount.ts'
 import { errorBody } from './pages.ts'
 import { bindProviders, type ProviderSettings } from './federation/providers.ts'
 import { refusePrefetch } from './prefetch.ts'
-import { openSecrets } from './secrets.ts'
+import { openSecrets, type Secrets } from './secrets.ts'
 import { openSignInLimit } from './sign-in-limit.ts'
 
 /** Maximum body of a form, in bytes. Our forms hold only a CSRF token and an answer. */
@@ -38,7 +39,7 @@ const MAX_FORM_BYTES = 8_192
 export async function oauth(
   server: FastifyInstance,
   app: App,
-  { keys, cookieKeys, providers, isLimited = false, slices }: OauthOptions,
+  { keys, cookieKeys, providers, isLimited = false, slices, more }: OauthOptions,
 ): Promise<void> {
   await bindProviders(app.db, providers)
   const secrets = openSecrets(cookieKeys)
@@ -71,6 +72,7 @@ export async function oauth(
   await server.register(async (scope) => {
     hostedPages(scope, app)
     accountPages(scope, app, { provider, providers, federation, secrets, keys, slices: slices ?? nothing })
+    more?.(scope, { provider, secrets })
   })
 }
 
@@ -137,4 +139,9 @@ export type OauthOptions = {
   isLimited?: boolean
   /** data and sending of other slices, for the account pages; default: none */
   slices?: AccountSlices
+  /** registers pages of another slice for signed-in users, such as the console */
+  more?: (scope: FastifyInstance, parts: SignedInParts) => void
 }
+
+/** Parts by which pages find the signed-in user and verify that a form is theirs. */
+export type SignedInParts = { provider: Provider; secrets: Secrets }

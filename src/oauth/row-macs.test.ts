@@ -296,7 +296,7 @@ suite('after keys were lost or leaked', () => {
       .execute()
     const done = await authenticateRows({ db, sealKeys }, { listed: listed.digest, withSignIns: true })
     assert.deepEqual([done!.applications, done!.consents, done!.signIns >= 6], [1, 2, true])
-    assert.deepEqual(await authenticateRows({ db, sealKeys }, { listed: (await listUnauthentic({ db, sealKeys })).digest, withSignIns: true }), { applications: 0, consents: 0, identities: 0, ledBack: 0, signIns: 0 }) // prettier-ignore
+    assert.deepEqual(await authenticateRows({ db, sealKeys }, { listed: (await listUnauthentic({ db, sealKeys })).digest, withSignIns: true }), { applications: 0, consents: 0, identities: 0, ledBack: 0, operators: 0, signIns: 0 }) // prettier-ignore
 
     const now = stage(again, 'before')
     now.forget('demo')
@@ -319,7 +319,7 @@ suite('after keys were lost or leaked', () => {
     assert.equal(await at.refresh(refresh), null)
     const { digest } = await listUnauthentic({ db, sealKeys })
     const done = await authenticateRows({ db, sealKeys }, { listed: digest, withSignIns: false })
-    assert.deepEqual(done, { applications: 1, consents: 1, identities: 0, ledBack: 0, signIns: 0 })
+    assert.deepEqual(done, { applications: 1, consents: 1, identities: 0, ledBack: 0, operators: 0, signIns: 0 })
     at.forget('demo')
     assert.equal(await at.refresh(refresh), null)
     assert.equal(await at.tokenOf(browser), null)

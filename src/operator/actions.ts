@@ -5,8 +5,8 @@ import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import type { OperatorAction, VerifiedActions } from './wire.ts'
 
-/** The actor: the name of an operator's token, or the OS user who runs a command. */
-export type Actor = { name: string; via: 'api' | 'command'; log?: Logger }
+/** The actor: the name of an operator's token, the OS user who runs a command, or the identity of a console operator. */
+export type Actor = { name: string; via: 'api' | 'command' | 'console'; log?: Logger }
 
 type ReadState = (db: Db) => Promise<object | null>
 

@@ -24,13 +24,17 @@ import type { Db, RootDb } from '../store/db.ts'
 import type { SealKeys } from '../store/seal.ts'
 import { createSponsor, findSponsoredChain } from '../sponsors/create.ts'
 import type { MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
+import { askToChange, readChange, type TransactionChange } from '../transactions/recovery/requested-changes.ts'
 import { askToResume } from '../transactions/recovery/resume.ts'
 import { askToWithdraw, readWithdrawal } from '../transactions/sponsors/withdraw.ts'
 import type { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 import type { StoppedLane } from '../transactions/lane-wire.ts'
+import type { Signer } from '../signer-wire/client.ts'
+import { cancelExport } from '../users/exported.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
-import type { FreezeState } from '../users/wire.ts'
+import type { ExportState, FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
+import { dropOperator, operatorState, putOperator, type ConsoleRole } from './operators.ts'
 
 /**
  * Opens the changes that an operator can make, by the API or by a command. Each is recorded in `operator_actions`.
@@ -71,7 +75,9 @@ export function operatorActs(
     suspend: (clientId: string) => onApplication('suspend', clientId, (app) => suspendApplication(app, clientId)),
     resume: (clientId: string) => onApplication('resume', clientId, (app) => resumeApplication(app, clientId)),
     trustIssuer: (clientId: string, provider: string, draft: IssuerDraft) =>
-      onApplication('trust-issuer', clientId, (app) => trustIssuer(app, clientId, provider, draft, { by: by.via })),
+      onApplication('trust-issuer', clientId, (app) =>
+        trustIssuer(app, clientId, provider, draft, { by: by.via === 'command' ? 'command' : 'api' }),
+      ),
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
     freeze: (userId: UserId, end: End): Promise<FreezeState> =>
@@ -80,6 +86,12 @@ export function operatorActs(
       ),
     resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
+    cancelExport: (signer: Signer, userId: UserId): Promise<ExportState> =>
+      recorded(root, by, { action: 'cancel-export', target: userId }, (db) => cancelExport({ db, signer }, userId)),
+    changeTransaction: (id: string, change: TransactionChange['change']): Promise<TransactionChange> =>
+      recorded(root, by, { action: `${change}-transaction`, target: id, look: readChange }, (db) =>
+        askToChange(db, { id, change }),
+      ),
     unfreeze: (userId: UserId): Promise<FreezeState> =>
       recorded(root, by, ofUser('unfreeze', userId), (db) => unfreezeAccount(db, userId)),
     updateNetwork: (name: string, changes: NetworkChanges): Promise<NetworkFacts> =>
@@ -103,6 +115,16 @@ export function operatorActs(
           look: () => (db) => readWithdrawal(db, asked.grant),
         },
         (db) => askToWithdraw(db, sponsor, asked),
+      ),
+    addOperator: async (userId: UserId, role: ConsoleRole) => {
+      const sealKeys = await readSealKeys()
+      return recorded(root, by, { action: 'add-operator', target: userId, look: operatorState }, (db) =>
+        putOperator({ db, sealKeys }, { userId, role }),
+      )
+    },
+    removeOperator: (userId: UserId) =>
+      recorded(root, by, { action: 'remove-operator', target: userId, look: operatorState }, (db) =>
+        dropOperator(db, userId),
       ),
     /** Recorded before it begins: it has many steps, and its actor must be known even if it fails half-way. */
     signOut: async (userId: UserId, end: End): Promise<SignedOut> => {

@@ -1,8 +1,9 @@
 /**
  * operator: the operator API, and the record of operator actions.
- * Owns: operators' tokens and roles, the routes under /operator, the chained record of actions, including commands.
+ * Owns: operators' tokens and roles, operators of the console, the routes under /operator, the chained record of actions,
+ *   including commands and the console.
  * Does not own: what an action does (`applications/`, `users/`, `oauth/`, `transactions/`), the commands (`cli/`).
- * Tables: operator_actions, operator_head.
+ * Tables: operator_actions, operator_head, operators.
  */
 
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -19,7 +20,7 @@ import { bearerToken } from '../http/bearer.ts'
 import { addressOf, openLimit, spend } from '../http/limits.ts'
 import { isSubject, parseUserId, userIdOf } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
-import { cancelExport, listExports } from '../users/exported.ts'
+import { listExports } from '../users/exported.ts'
 import { listFrozen } from '../users/freeze.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { NewSponsor } from '../sponsors/wire.ts'
@@ -34,6 +35,7 @@ import { listAccountTransactions } from './account-transactions.ts'
 import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
+import { listOperators } from './operators.ts'
 import * as wire from './wire.ts'
 import { forgetApplication } from '../applications/registry.ts'
 
@@ -242,12 +244,7 @@ export async function operatorApi(
     scope.post<{ Params: { userId: string } }>(
       '/operator/v1/accounts/:userId/cancel-export',
       { schema: accountWire.cancelExport },
-      (request) => {
-        const target = textOf(request.params.userId)
-        return recorded(db, actorOf(request), { action: 'cancel-export', target }, (db) =>
-          cancelExport({ db, signer: app.signer }, target),
-        )
-      },
+      (request) => acts(request).cancelExport(app.signer, textOf(request.params.userId)),
     )
 
     for (const [action, schema] of [
@@ -262,6 +259,16 @@ export async function operatorApi(
         if (action === 'unfreeze') return unfreeze(userId)
         return action === 'freeze' ? freeze(userId, endIn(app)) : signOut(userId, endIn(app))
       })
+    }
+
+    for (const [change, schema] of [
+      ['cancel', wire.cancelTransaction],
+      ['speed-up', wire.speedUpTransaction],
+    ] as const) {
+      /** POST /operator/v1/transactions/:id/{cancel,speed-up}. Errors: transaction_not_found, not_cancellable. */
+      scope.post<{ Params: { id: string } }>(`/operator/v1/transactions/:id/${change}`, { schema }, (request) =>
+        acts(request).changeTransaction(textOf(request.params.id), change),
+      )
     }
 
     /** GET /operator/v1/actions: the actions of operators, newest first. */
@@ -279,6 +286,25 @@ export async function operatorApi(
     scope.get('/operator/v1/actions/verify', { schema: wire.verifyActions }, () => verifyActions(db))
 
     if (issue !== null) {
+      // For `chatelaine operator` beside a server that holds the embedded database. In production the command works on
+      // the database: a token of this API must not be able to give someone a role that outlasts it.
+      /** GET /operator/v1/operators: in development only. */
+      scope.get('/operator/v1/operators', { schema: { hide: true } }, () => listOperators(app))
+
+      /** PUT /operator/v1/operators/:userId: in development only. Errors: invalid_user_id. */
+      scope.put<{ Params: { userId: string }; Body: Static<typeof wire.NewOperatorRole> }>(
+        '/operator/v1/operators/:userId',
+        { schema: { hide: true, body: wire.NewOperatorRole } },
+        (request) => acts(request).addOperator(textOf(request.params.userId), request.body.role),
+      )
+
+      /** DELETE /operator/v1/operators/:userId: in development only. Errors: not_found. */
+      scope.delete<{ Params: { userId: string } }>(
+        '/operator/v1/operators/:userId',
+        { schema: { hide: true } },
+        (request) => acts(request).removeOperator(textOf(request.params.userId)),
+      )
+
       /** POST /operator/v1/tokens: in development only. Errors: not_found. */
       scope.post<{ Body: Static<typeof wire.NewToken> }>(
         '/operator/v1/tokens',

@@ -13,6 +13,7 @@ import { sends } from '../http/openapi-headers.ts'
 import { answers, Limit, NoQuery, Nullable, shownAs } from '../http/wire.ts'
 
 import { ListedSponsor, MadeSponsor, NewSponsor } from '../sponsors/wire.ts'
+import { TransactionChange } from '../transactions/change-wire.ts'
 import { NewWithdrawal, Withdrawal } from '../transactions/sponsors/withdrawal-wire.ts'
 
 const Secret = Type.String({
@@ -50,7 +51,7 @@ const OperatorAction = Type.Object(
     seq: Type.Integer(),
     at: Type.String({ format: 'date-time' }),
     actor: Type.String({ description: 'Name of the operator token, or system user that ran a command' }),
-    via: Type.Union([Type.Literal('api'), Type.Literal('command')]),
+    via: Type.Union([Type.Literal('api'), Type.Literal('command'), Type.Literal('console')]),
     action: Type.String(),
     target: Type.String(),
     before: Changed,
@@ -89,6 +90,18 @@ export type VerifiedActions = Static<typeof VerifiedActions>
 
 export const NewToken = Type.Object(
   { user: Type.String({ minLength: 1, maxLength: 300 }), clientId: Type.Optional(Type.String({ maxLength: 255 })) },
+  { additionalProperties: false },
+)
+
+export const NewOperatorRole = Type.Object(
+  {
+    role: Type.Union([
+      Type.Literal('owner'),
+      Type.Literal('operator'),
+      Type.Literal('support'),
+      Type.Literal('viewer'),
+    ]),
+  },
   { additionalProperties: false },
 )
 
@@ -263,6 +276,26 @@ export const withdraw = {
   querystring: NoQuery,
   body: NewWithdrawal,
   ...answers(Withdrawal, 404, 413, 415),
+}
+const changeOf = {
+  ...shared,
+  params: Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
+  querystring: NoQuery,
+  ...answers(TransactionChange, 404, 409),
+}
+export const cancelTransaction = {
+  ...changeOf,
+  operationId: 'cancelTransactionAsOperator',
+  summary: 'Request the cancellation of a pending transaction',
+  description:
+    'An API server sends an empty transaction with the same nonce at a higher fee within seconds. Whichever is mined first wins. Repeating the request retries a rejected one. Operations of sponsors cannot be changed here.',
+}
+export const speedUpTransaction = {
+  ...changeOf,
+  operationId: 'speedUpTransactionAsOperator',
+  summary: 'Request a fee bump of a pending transaction',
+  description:
+    'An API server sends the same transaction at a higher fee within seconds, within the limits of the signer and the network. Each request bumps the fee once.',
 }
 export const listNetworks = {
   ...shared,

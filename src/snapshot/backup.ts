@@ -24,8 +24,8 @@ const compress = promisify<InputType, ZlibOptions, Buffer>(gzip)
 const LEVEL = 1
 
 /**
- * Copies one consistent state of the database, while servers continue to write, and encrypts it to recipients with
- * the files. No writer waits for it; a migration does.
+ * Copies one consistent state of the database, while servers continue to write, and encrypts it and the files to
+ * recipients. Writers do not wait for it; a migration does.
  * @param program  version of this program
  * @param now      milliseconds since 1970
  * @throws BackupError, ArchiveError
@@ -111,7 +111,7 @@ async function* packed(
   yield packedText(TOTALS_NAME, totals)
 }
 
-/** Compresses a piece while the next one comes from the database. */
+/** Compresses a piece while the database sends the next one. */
 async function* packedTable(
   session: CopySession,
   table: TableColumns,
@@ -133,7 +133,8 @@ async function* packedTable(
     digest.update(next.value)
     bytes += next.value.length
     waiting = compress(next.value, { level: LEVEL })
-    // Prevents an unhandled rejection if the generator ends before it is awaited; another error is thrown then.
+    // This prevents an unhandled rejection if the generator ends before `waiting` is awaited; another error is thrown
+    // then.
     waiting.catch(() => {})
   }
 }

@@ -6,8 +6,8 @@ import { FolderInUse } from '../folder-lock.ts'
 import { sqlState } from '../store/away.ts'
 
 /**
- * A problem with a backup or its location. The text is shown, so it contains no secrets: no path, address or value of
- * one.
+ * A problem with a backup or its location. Operators see the text, so it contains no secrets: no path, address or
+ * setting.
  */
 export class BackupError extends Error {}
 

@@ -35,7 +35,7 @@ const OF_PROVIDER = /^provider-\d{1,3}-[\w.-]{1,60}$/
 const MAX_FILE_BYTES = 4_194_304
 /** Size of a master key (KEK) file: 32 random bytes. */
 const KEK_BYTES = 32
-/** A server in production does not start without these. */
+/** Settings of files without which a server in production does not start. */
 const REQUIRED: readonly FileSetting[] = ['AUTH_KEYS_FILE', 'PROVIDERS_FILE']
 
 /** Returns whether a name in an archive is one of ours. No other file is written. */
@@ -43,11 +43,11 @@ export const isFileName = (name: string): boolean =>
   name === SETTINGS_NAME || (Object.values(FILES) as string[]).includes(name) || OF_PROVIDER.test(name)
 
 /**
- * Collects the files of this server and its settings. Excluded are the database URL, because its password belongs to
- * the lost machine, and everything of the signer.
+ * Collects the files of this server and its settings. Excludes the database URL, because its password belongs to the
+ * lost machine, and all files of the signer.
  * @param env      the settings, as in the environment
  * @param dataDir  folder of files that no setting names
- * @throws BackupError  if a named file cannot be read, or is as long as a master key
+ * @throws BackupError  if a named file cannot be read, or has the length of a master key
  */
 export function collectFiles(env: Record<string, string | undefined>, dataDir: string): SnapshotFile[] {
   const isProduction = env.NODE_ENV === 'production'
@@ -87,7 +87,7 @@ function readContent(path: string, setting: string, mayLack: boolean): Buffer | 
   return content
 }
 
-/** Collects the secrets of providers in files of their own, which may be anywhere. */
+/** Collects the secrets of providers that are stored in separate files, which may be in any folder. */
 function filesOfProviders(files: SnapshotFile[], listPath: string | undefined): SnapshotFile[] {
   const list = files.find(({ name }) => name === FILES.PROVIDERS_FILE)
   if (list === undefined || listPath === undefined) return []
@@ -132,7 +132,7 @@ export function writeFiles(folder: string, files: SnapshotFile[]): void {
 
 /**
  * Checks the location of a new backup: not beside the master key, and not with the database that it backs up.
- * @param kekFiles  paths of the master key, as far as the settings of this program name them
+ * @param kekFiles  paths of the master key, if the settings of this program name any
  * @throws BackupError
  */
 export function assertTarget(to: string, { inside, kekFiles }: { inside: string | null; kekFiles: string[] }): void {
@@ -144,7 +144,7 @@ export function assertTarget(to: string, { inside, kekFiles }: { inside: string 
     throw new BackupError('--to must not be inside DATA_DIR: the backup would be lost with the database.')
   if (kekFiles.some((file) => isWithin(target, realOf(file) ?? resolve(file))))
     throw new BackupError('The master key (KEK) is in the folder of --to. Choose another folder: a thief of the folder would get both.') // prettier-ignore
-  // The server may not know which file is the key. Its length distinguishes it from a backup.
+  // The server may not know which file is the key. A key file is recognized by its length.
   const like = readdirSync(target, { withFileTypes: true }).find(
     (one) => one.isFile() && statSync(join(target, one.name)).size === KEK_BYTES,
   )

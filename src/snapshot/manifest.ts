@@ -6,7 +6,7 @@ import { BackupError } from './fault.ts'
 export type SnapshotManifest = {
   format: typeof FORMAT
   version: typeof VERSION
-  /** ISO 8601: the moment of the backup */
+  /** moment of the backup, ISO 8601 */
   at: string
   /** version of the program */
   program: string
@@ -49,7 +49,7 @@ export function readPieceName(name: string): { table: string; number: number } |
 
 const NONE = 'The file is not a server backup.'
 
-/** Parses the manifest. @throws BackupError  if it is not one, or of a newer version */
+/** Parses the manifest. @throws BackupError  if the text is no manifest, or one of a newer version */
 export function readManifest(text: string): SnapshotManifest {
   const manifest = parse(text) as Partial<SnapshotManifest> | null
   if (manifest?.format !== FORMAT) throw new BackupError(NONE)
@@ -68,7 +68,7 @@ export function readTotals(text: string): SnapshotTotals {
 
 /**
  * Splits the migrations: those that created the backup's tables, and those to apply after its rows are restored.
- * @throws BackupError  if this program lacks one of the backup's, or has a different one
+ * @throws BackupError  if this program lacks a migration of the backup, or has a different one
  */
 export function planMigrations(
   { migrations, program }: SnapshotManifest,

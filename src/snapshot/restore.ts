@@ -16,12 +16,12 @@ export type RestoredSnapshot = {
   manifest: SnapshotManifest
   rows: Record<string, number>
   files: string[]
-  /** names of newer migrations, which were applied */
+  /** names of newer migrations that were applied */
   migrated: string[]
 }
 
 const decompress = promisify<InputType, ZlibOptions, Buffer>(gunzip)
-/** bytes; a piece has some MiB, and a row is limited by the size of a request */
+/** maximum bytes of a piece: a piece has some MiB, and the size of a request limits a row */
 const MAX_PIECE_BYTES = 268_435_456
 const MAX_TEXT_BYTES = 4_194_304
 const MAX_FILES = 1_000
@@ -59,7 +59,7 @@ export async function restoreDatabase<T>(
       withCopySession(place, 'write', async (session) => {
         const filled = await fill(session, manifest, { archive, plan })
         const seen = await look(session)
-        // Before the commit: a database without its files would look restored.
+        // Write the files before the commit: a database without its files would look restored.
         if (folder !== null) placeFiles(folder, filled.files)
         placed = folder
         return { manifest, ...filled, files: filled.files.map(({ name }) => name), seen }
@@ -73,12 +73,14 @@ export async function restoreDatabase<T>(
   }
 }
 
-/** Restores an embedded database into a temporary folder and renames it at the end; PostgreSQL commits. */
+/**
+ * Restores an embedded database into a temporary folder, which is renamed at the end. PostgreSQL needs only its commit.
+ */
 async function intoPlace<T>(to: DatabasePlace, work: (place: DatabasePlace) => Promise<T>): Promise<T> {
   if (!('dir' in to)) return work(to)
   if (existsSync(to.dir)) throw new BackupError('An embedded database already exists. A backup can be restored only into an empty place.') // prettier-ignore
   const draft = `${to.dir}.partial`
-  // Remains of a restore that was killed.
+  // Delete the remains of a restore that was killed.
   rmSync(draft, { recursive: true, force: true })
   try {
     const result = await work({ dir: draft })
@@ -194,7 +196,7 @@ function notOfIt(cause: unknown): never {
   throw new BackupError('The backup is damaged: the database rejects one of its rows.', { cause })
 }
 
-/** Compares what was restored with the totals at the end of the backup. @throws BackupError */
+/** Compares the restored contents with the totals at the end of the backup. @throws BackupError */
 function assertTotals(found: ReadTotals, said: SnapshotTotals): void {
   const tables = Object.fromEntries(
     Object.entries(found.tables).map(([name, { rows, bytes, digest }]) => [name, { rows, bytes, sha256: digest.digest('hex') }]), // prettier-ignore

@@ -36,8 +36,8 @@ export async function readTables({ query }: Pick<CopySession, 'query'>): Promise
 }
 
 /**
- * Checks that a table was not rewritten, emptied or recreated after the snapshot began: the snapshot would see it as
- * empty (PostgreSQL, MVCC caveats). Call it after the rows were read; from then on nobody can do that.
+ * Checks that a table was not rewritten, emptied or recreated after the snapshot began: the snapshot would see such a
+ * table as empty (PostgreSQL, MVCC caveats). Call it after the rows were read: from then on, the read locks the table.
  * @throws BackupError
  */
 export async function assertAsItWas({ query }: Pick<CopySession, 'query'>, { name }: TableColumns): Promise<void> {
@@ -63,7 +63,7 @@ const REFERENCES = [
   ['carried', 'transaction_id', 'transactions', 'id'],
 ] as const
 
-/** Counts rows that refer to missing rows, by table and column; only those with any. */
+/** Counts rows that refer to missing rows, by table and column. Omits columns without such rows. */
 export async function findDangling({ query }: Pick<CopySession, 'query'>): Promise<{ place: string; rows: number }[]> {
   const found: { place: string; rows: number }[] = []
   for (const [table, column, to, key] of REFERENCES) {

@@ -115,13 +115,13 @@ const REFUSES_WRITES: ReadonlyMap<string, string> = new Map([
   ['58030', 'its files cannot be written'],
   ['25006', 'the server accepts no writes'],
 ])
-/** milliseconds; much longer than the interval between lease renewals, which fail while writes fail */
+/** milliseconds; longer than the interval between lease renewals, so a renewal fails again while writes fail */
 const RECENT_MS = 30_000
 
-/** Remembers that a database rejects writes. A health check by a read would not notice. */
+/** Remembers that a database rejects writes. A health check that only reads would not notice. */
 export type WriteRefusals = {
   failed(error: unknown): void
-  /** why writes fail; null if none has failed for such a reason in the last 30 s */
+  /** why the last rejected write failed; null if none was rejected in the last 30 s */
   recent(): string | null
 }
 

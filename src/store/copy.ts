@@ -7,7 +7,7 @@ export type TableColumns = { name: string; columns: string[] }
 /** Copies whole tables out and in, within one transaction, as lines in the text format of COPY (PostgreSQL, COPY). */
 export type CopySession = {
   query<Row>(text: string, parameters?: unknown[]): Promise<Row[]>
-  /** yields the rows of a table in pieces of whole lines, some MiB each; returns the number of rows */
+  /** yields a table's rows in pieces of whole lines, about 4 MiB each; returns the number of rows */
   copyOut(table: TableColumns): AsyncGenerator<Buffer, number>
   /** @param lines  whole lines @returns number of rows stored */
   copyIn(table: TableColumns, lines: Buffer): Promise<number>
@@ -149,7 +149,9 @@ const rowsOf = ({ text }: { text: string }): number => Number(/^COPY (\d+)$/.exe
 const mapped = (error: Error): Error => (isAway(error) ? unavailable(error) : error)
 const start = (client: pg.PoolClient, copying: Copying): void => void client.query(copying as unknown as pg.Submittable)
 
-/** Reads the connection no faster than the rows are used: at most one piece waits, plus the socket's buffer. */
+/**
+ * Reads the connection no faster than the rows are used. At most one piece waits in memory, beside the socket's buffer.
+ */
 async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buffer, number> {
   let piece = Buffer.allocUnsafe(PIECE_BYTES)
   let length = 0
@@ -167,7 +169,7 @@ async function* copyOut(client: pg.PoolClient, text: string): AsyncGenerator<Buf
         piece.copy(larger, 0, 0, length)
         piece = larger
       }
-      // Copy at once: the connection reuses the buffer.
+      // Copy at once, because the connection reuses the chunk's memory.
       length += chunk.copy(piece, length)
       if (length < PIECE_BYTES) return
       connection.stream.pause()

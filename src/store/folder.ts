@@ -16,8 +16,8 @@ export async function makeFolder(path: string, setting: string): Promise<void> {
 }
 
 /**
- * Creates the folders one by one. Node's `recursive` takes every ENOENT for a missing parent. It loops forever if the
- * file system reports it for a folder whose parent exists, as /proc does.
+ * Creates the missing folders one by one. Node's `recursive` option loops forever if the file system reports ENOENT for
+ * a folder whose parent exists, as /proc does.
  */
 async function makeWithParents(path: string): Promise<void> {
   try {

@@ -7,7 +7,9 @@ export type Host = { url: string; name: string }
 
 export type Hosts = {
   list: Host[]
-  /** only a server that takes writes is used: with several servers, or if `target_session_attrs` says so */
+  /**
+   * Only a server that takes writes is used. This holds for several servers, or if `target_session_attrs` requires it.
+   */
   mustTakeWrites: boolean
 }
 
@@ -94,7 +96,7 @@ export async function takesWrites(client: Pick<pg.ClientBase, 'query'>): Promise
 
 async function standingOf(client: pg.ClientBase): Promise<HostState> {
   if (!(await takesWrites(client))) return { takesWrites: false, cluster: null, timeline: null, startedAt: null }
-  // One statement each: every role may run them by default, but some installations revoke the first.
+  // Separate statements: every role may run both by default, but some installations revoke the first.
   const cluster = await readText(client, 'select system_identifier::text as told from pg_control_system()')
   const file = await readText(client, 'select pg_walfile_name(pg_current_wal_insert_lsn()) as told')
   const startedAt = await readText(client, 'select extract(epoch from pg_postmaster_start_time())::text as told')
@@ -108,7 +110,7 @@ async function readText(client: pg.ClientBase, statement: string): Promise<strin
     const { rows } = await client.query<{ told: string }>(statement)
     return rows[0]?.told ?? null
   } catch (error) {
-    // Not allowed, or unknown to a database that is only compatible with PostgreSQL.
+    // The role lacks the privilege, or the database is only compatible with PostgreSQL and lacks the function.
     if (['42501', '42883', '0A000'].includes(sqlState(error) ?? '')) return null
     throw error
   }
@@ -167,7 +169,7 @@ export type Listeners = {
 
 /** milliseconds after which the servers are asked again in the background */
 const LOOK_AGAIN_MS = 5_000
-/** milliseconds for which the result "none" is reused */
+/** milliseconds for which a search that found no writable server is not repeated */
 const NONE_MS = 200
 
 /**
@@ -234,7 +236,7 @@ export function findPrimary(clock: Clock, hosts: Host[], { onChange, onSecond, o
     return Math.max(0, ...seen.map(([, timeline]) => timeline))
   }
 
-  /** One search at a time: the result of an earlier search must not replace that of a later one. */
+  /** Runs one search at a time, so that an earlier search cannot replace the result of a later one. */
   function searchOnce(): Promise<WritableHost> {
     if (searching !== null) return searching
     const end = () => void (searching = null)

@@ -23,8 +23,8 @@ export type PoolOptions = {
   /** maximum number of connections */
   pool: number
   /**
-   * prepares marked statements (`prepared.ts`); default: unless a pooler may hand the next statement to another
-   * connection
+   * prepares marked statements (`prepared.ts`); default: true, except behind a pooler that may run each statement on
+   * another connection
    */
   prepares?: boolean
   /** `transaction`: a pooler gives each transaction another connection, so no session settings are made */
@@ -36,7 +36,10 @@ export type PoolOptions = {
   onBack?: (absence: Absence) => void
   /** called for each failure of an unavailable database, with the original error */
   onFailure?: (error: unknown) => void
-  /** called for each lost connection, and for the first one after none: the database that responds next may be older */
+  /**
+   * called for each lost connection, and for the first connection after an outage: the database that responds next may
+   * be older
+   */
   onLost?: () => void
   /** called with the time that a request waited for a connection, milliseconds */
   onWait?: (ms: number) => void
@@ -108,8 +111,8 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
   clients.on('error', () => {})
 
   /**
-   * Begins a connection. Its generation is recorded now: if another server is promoted while it connects, it leads to
-   * the old one.
+   * Begins a connection. Records its generation now: if another server is promoted during the connect, this connection
+   * leads to the old one.
    */
   function begin(config: pg.ClientConfig): pg.Client {
     const client = new pg.Client({ ...config, connectionString: target.url })
@@ -137,7 +140,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     leave('which server is the primary is unknown')
   }
 
-  /** Cuts connections in use to a server that is no longer used: a commit there would be confirmed and then lost. */
+  /** Cuts connections in use to the former primary: a commit there would be confirmed and then lost. */
   function leave(why: string): void {
     for (const client of lent) if (!isCurrent(client)) cut(client, why)
   }
@@ -154,8 +157,8 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     setDeadline(client)
     if (mustTakeWrites && !(await takesWrites(client)))
       throw Object.assign(new Error('the server does not accept writes'), { code: '25006' })
-    // Plan each execution, also of prepared statements. A plan made while a table was empty used the wrong index: it
-    // cost 16 ms per statement a thousand rows later. No statement here runs long enough for JIT compilation to pay
+    // Plans each execution, also of prepared statements. A plan made while a table is empty uses the wrong index: a
+    // thousand rows later it costs 16 ms per statement. No statement here runs long enough for JIT compilation to pay
     // off.
     if (pooler === 'none') await client.query('set plan_cache_mode = force_custom_plan; set jit = off')
   }
@@ -195,7 +198,7 @@ export async function openPool(options: PoolOptions): Promise<Pool> {
     return list.length === 1 ? clients.connect() : takeCurrent()
   }
 
-  /** Returns a connection to the present primary, and closes connections to earlier ones. */
+  /** Returns a connection to the current primary, and closes connections to earlier ones. */
   async function takeCurrent(): Promise<pg.PoolClient> {
     for (;;) {
       target = await primary.find()
@@ -236,10 +239,7 @@ const only = (host: Host): Primary => {
   return { find: () => found, forget: () => {}, generation: () => 0 }
 }
 
-/**
- * Ends a connection immediately, with all that waits for its response. A regular end would wait for the pending
- * response.
- */
+/** Ends a connection immediately, with all pending statements. A regular end would wait for their responses. */
 function cut(client: pg.ClientBase, why: string): void {
   const { connection } = client as unknown as { connection: pg.Connection }
   connection.stream.destroy(Object.assign(new Error(why), { code: 'ETIMEDOUT' }))

@@ -11,7 +11,7 @@ export const momentText = (column: string) =>
 /** OID of the type `timestamptz`. */
 export const TIMESTAMPTZ = 1184
 
-/** The years 1 and 9999: common date formats end there, and so do ours. */
+/** The bounds are the years 1 and 9999, where common date formats end. */
 const FIRST = Date.parse('0001-01-01T00:00:00Z')
 const LAST = Date.UTC(9_999, 11, 31, 23, 59, 59, 999)
 

@@ -14,7 +14,7 @@ type Grants = {
 
 /** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'operators', 'activity', 'requested_changes', 'signing_log_head'], // prettier-ignore
   read: [
     'migrations',
     'application_usage',
@@ -28,12 +28,14 @@ export const OF_AUTH: Grants = {
     'approvals',
     'carried',
     'cursors',
+    'history_cursors',
+    'waits',
     'native_coverage',
     'backfill_work',
   ],
-  without: {},
-  // Whether an approved write has signed bytes, but not the bytes.
-  more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals', 'select (transaction_id, is_cancel) on attempts'], // prettier-ignore
+  // The authorization server may read the attempts of transactions, but not their signed bytes.
+  without: { attempts: ['raw'] },
+  more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals'],
 }
 
 /**
@@ -41,7 +43,7 @@ export const OF_AUTH: Grants = {
  * that signs users in.
  */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity'], // prettier-ignore
   read: [
     'migrations',
     'accounts',
@@ -52,12 +54,17 @@ export const OF_API: Grants = {
     'revoked_grants',
     'sponsors',
     'withdrawals',
+    'requested_changes',
   ],
   without: { identities: ['email', 'email_verified'], applications: ['secret_hashes'] },
   // Locking a row requires the privilege to update one of its columns. `accounts.created_at` is harmless: only the
   // history uses it, to judge from which block it is complete. Someone who controls the API could make it claim too
   // much.
-  more: ['update (created_at) on accounts', 'update (transaction_id, refusal) on withdrawals'],
+  more: [
+    'update (created_at) on accounts',
+    'update (transaction_id, refusal) on withdrawals',
+    'update (claimed_at, done_at, refusal) on requested_changes',
+  ],
 }
 
 /**
@@ -108,19 +115,47 @@ const FORBIDDEN = {
   'change identity providers': sql`has_any_column_privilege('application_providers', 'insert, update') or has_any_column_privilege('provider_issuers', 'insert, update')`,
   'read wrapped keys': sql`has_any_column_privilege('wrapped_keys', 'select') or has_any_column_privilege('wrapped_data_keys', 'select')`,
   'make sponsors': sql`has_any_column_privilege('sponsors', 'insert, update')`,
+  'read or change the operators of the console': sql`has_any_column_privilege('operators', 'select, insert, update')`,
   'add ways to sign in': sql`has_any_column_privilege('identities', 'insert, update')`,
   'add or move accounts': sql`has_any_column_privilege('accounts', 'insert') or has_column_privilege('accounts', 'address', 'update')`,
   'lift a freeze': sql`has_column_privilege('accounts', 'frozen_at', 'update') or has_column_privilege('accounts', 'unfrozen_at', 'update')`,
   'undo revocations': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
 }
 
-/** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */
-export async function assertNarrow(db: RootDb): Promise<void> {
+/** Returns what the role of this connection can do and the API must not. */
+export async function findForbidden(db: RootDb): Promise<string[]> {
   const can: string[] = []
   for (const [what, privilege] of Object.entries(FORBIDDEN)) {
     const { rows } = await sql<{ can: boolean }>`select ${privilege} as can`.execute(db)
     if (rows[0]!.can) can.push(what)
   }
+  return can
+}
+
+/** Returns the tables that the role of this connection cannot use as these grants say. */
+export async function findMissingGrants(db: RootDb, { whole, read, without }: Grants): Promise<string[]> {
+  const wanted = [
+    ...whole.map((table) => ({ table, privileges: ['select', 'insert', 'update', 'delete'] })),
+    ...read.map((table) => ({ table, privileges: ['select'] })),
+  ]
+  const missing: string[] = []
+  for (const { table, privileges } of wanted)
+    for (const privilege of privileges) {
+      const { rows } = await sql<{ can: boolean }>`select has_table_privilege(${table}, ${privilege}) as can`.execute(
+        db,
+      )
+      if (!rows[0]!.can) missing.push(`${privilege} on ${table}`)
+    }
+  for (const table of Object.keys(without)) {
+    const { rows } = await sql<{ can: boolean }>`select has_any_column_privilege(${table}, 'select') as can`.execute(db)
+    if (!rows[0]!.can) missing.push(`select on ${table}`)
+  }
+  return missing
+}
+
+/** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */
+export async function assertNarrow(db: RootDb): Promise<void> {
+  const can = await findForbidden(db)
   if (can.length > 0)
     throw new Error(
       `the role of DATABASE_URL can ${can.join(', ')}: the API needs a role of its own, see chatelaine database roles`,

@@ -11,8 +11,8 @@ import type {
   Transition,
 } from './column-values.ts'
 
-// The tables as they are, column by column; `migrations/` makes them. bytea is a Uint8Array on both databases
-// (a Buffer on PostgreSQL); int8 is a number, checked to be safe. uint256 is 32 bytes, big-endian.
+// Row types of the tables that `migrations/` creates. bytea is a Uint8Array on both databases (a Buffer on PostgreSQL).
+// int8 is a number, checked to be a safe integer. uint256 is 32 bytes, big-endian.
 type Bytes = Uint8Array
 type Time = ColumnType<Date, Date | string, Date | string>
 type MaybeTime = ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
@@ -135,7 +135,7 @@ export type Database = {
     ordinal: number
     sponsor_id: string
     client_id: string
-    /** decimal digits, as is `charged` */
+    /** decimal digits, wei; `charged` has the same form */
     wei: string
     charged: string
     hour: Time
@@ -416,14 +416,30 @@ export type Database = {
     seq: number
     at: Time
     actor: string
-    via: 'api' | 'command'
+    via: 'api' | 'command' | 'console'
     action: string
     target: string
     before: string | null
     after: string | null
     record: Bytes
   }
+  requested_changes: {
+    transaction_id: string
+    chain_id: number
+    change: 'cancel' | 'speed-up'
+    asked_at: DefaultTime
+    claimed_at: MaybeTime
+    done_at: MaybeTime
+    refusal: ColumnType<string | null, string | null | undefined, string | null>
+  }
   operator_head: { id: number; seq: number; record: Bytes }
+  operators: {
+    user_id: string
+    role: 'owner' | 'operator' | 'support' | 'viewer'
+    created_at: DefaultTime
+    seal: ColumnType<string | null, string | null | undefined, string | null>
+  }
+  activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number
     epoch: number

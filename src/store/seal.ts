@@ -33,6 +33,7 @@ export type SealedRows = {
     payload: Record<string, unknown> | null
     consumed_at: string | null
   }
+  operators: Pick<Columns<'operators'>, 'user_id' | 'role'>
   sign_ins: Omit<Columns<'sign_ins'>, 'created_at' | 'consumed_at' | 'seal'>
 }
 
@@ -71,8 +72,8 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
   /** For a linked identity: the user that it leads to. */
   identities: { by: 'signature', covers: (row) => [row.provider, row.subject, row.user_id] },
   /**
-   * The time of use is covered, so that a used code cannot be made unused. The expiry of a grant is not: refreshing a
-   * token moves it, and everything issued under the grant has its own expiry.
+   * Covers the time of use, so that a used code cannot be made unused. Does not cover a grant's expiry: refreshing a
+   * token extends the grant, and everything issued under it has its own expiry.
    */
   oauth_records: {
     by: 'mac',
@@ -82,9 +83,11 @@ const TABLES: { [T in SealedTable]: { by: 'mac' | 'signature'; covers: (row: Sea
       return [row.kind, row.id_hash, row.grant_id, row.uid, row.user_id, row.client_id, payload, row.consumed_at]
     },
   },
+  /** The identity and its role in the console. */
+  operators: { by: 'mac', covers: (row) => [row.user_id, row.role] },
   /**
-   * Sign-in, provider, browser, request and expiry. Its use is not covered, because the provider accepts each code only
-   * once.
+   * Covers sign-in, provider, browser, request and expiry. Does not cover the use, because the provider accepts each
+   * code only once.
    */
   sign_ins: {
     by: 'mac',

@@ -37,7 +37,8 @@ type BudgetRow = {
 }
 
 /**
- * Hours in a rolling day. An hour counts in full until its last minute is a day old, so a day never exceeds the budget.
+ * Hours in a rolling day. An hour's spending counts until its last minute is 24 hours old, so no 24 hours exceed the
+ * budget.
  */
 export const DAY_HOURS = 24
 /** Account id of the rows of `gas_spent` that hold the sum over all users of an application. */
@@ -51,7 +52,7 @@ export async function spentOfBudget(db: Db, clientId: string, accountId: string 
   return (await readSpent(db, clientId, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
 }
 
-/** Returns the same for all applications of a network. */
+/** Returns the wei spent in the rolling day on writes of all applications of a network. */
 export async function spentOnNetwork(db: Db, chainId: number): Promise<bigint> {
   return (await readSpentOnNetwork(db, chainId)).reduce((sum, { wei }) => sum + wei, 0n)
 }

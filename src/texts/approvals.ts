@@ -24,6 +24,10 @@ type ApprovalsTexts = {
     call: (contract: string) => Rich
     several: (count: number) => Rich
   }
+  /** a list of amounts that are all limits */
+  upTo: (what: string) => string
+  /** heading of one of several calls */
+  step: (number: number, count: number) => string
   /** amounts in words; `token`: its symbol, or one of the texts below */
   unlimited: (token: string) => string
   all: (token: string) => string
@@ -51,6 +55,7 @@ type ApprovalsTexts = {
   recipient: string
   spender: string
   contract: string
+  tokenContract: string
   until: string
   forever: string
   neverUsed: string
@@ -64,8 +69,11 @@ type ApprovalsTexts = {
   notSimulated: string
   unknownApplication: string
   callOf: (selector: string) => string
-  /** heading of the text that is signed */
+  /** heading of the text that is signed, and what a signature of it does */
   textIs: string
+  textHint: string
+  /** what a signed order does */
+  orderHint: string
   raw: string
   rawHint: string
   warnings: {
@@ -121,13 +129,20 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       pay: (what, to) => ['Pay ', { strong: what }, ' to ', { strong: to }],
       give: (what, to) => ['Give ', { strong: what }, ' to ', { strong: to }],
       allow: (who, what, until) => [
+        'Allow ',
         { strong: who },
-        ' may take ',
+        ' to take ',
         { strong: what },
         ' from your account',
         ...(until === null ? [', with no end date'] : [' until ', { strong: until }]),
       ],
-      revoke: (who, token) => [{ strong: who }, ' may no longer take ', { strong: token }, ' from your account'],
+      revoke: (who, token) => [
+        'No longer allow ',
+        { strong: who },
+        ' to take ',
+        { strong: token },
+        ' from your account',
+      ],
       cancel: ['Cancel a payment that you signed earlier'],
       order: (what) => ['Offer ', { strong: what }, ' in a trade'],
       orderOfNothing: ['Sign an offer for a trade'],
@@ -135,9 +150,11 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       power: [{ strong: 'Let others act for your account' }],
       other: ['Sign data that this service does not understand'],
       opaque: ['Sign data that nobody can read'],
-      call: (contract) => ['Run a function of the contract ', { strong: contract }],
+      call: (contract) => ['Run a program on the network: the contract ', { strong: contract }],
       several: (count) => ['Do these ', { strong: `${count} things` }, ' together'],
     },
+    upTo: (what) => `up to ${what}`,
+    step: (number, count) => `Step ${number} of ${count}`,
     unlimited: (token) => `an unlimited amount of ${token}`,
     all: (token) => `everything you own of ${token}`,
     piece: (token, id) => `${token} #${id}`,
@@ -149,7 +166,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     smallest: (amount, token) => `${amount} smallest units of ${token}`,
     askedBy: 'Requested by',
     askedAt: 'When',
-    askedFrom: 'From',
+    askedFrom: 'from the internet address',
     account: 'Your account',
     network: 'Network',
     leaves: 'Leaves your account',
@@ -161,6 +178,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     recipient: 'Recipient',
     spender: 'Can be taken by',
     contract: 'Contract',
+    tokenContract: 'Token contract',
     until: 'Until',
     forever: 'No end date',
     neverUsed: 'an address that you have never used',
@@ -168,25 +186,29 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expectedNothing: 'The simulation shows no change of your balances, except for network fees.',
     expectedMore: (count) => `and ${count} more`,
     expectedHint: 'This is an estimate. The real result can differ, and permissions to take tokens are not part of it.',
-    wouldFail: 'A simulation on the newest block fails: this transaction would probably do nothing.',
+    wouldFail:
+      'A test on the newest state of the network failed. If you approve this, it will probably have no effect.',
     notSimulated:
       'The effect could not be calculated. This page may not show everything that leaves or reaches your account.',
     unknownApplication: 'An unknown application',
     callOf: (selector) => `Function ${selector}, which this service does not know`,
     textIs: 'The text',
+    textHint:
+      'Your signature shows that your account agreed to this text. Some sites take that as a sign-in or an order: approve only a text that you understand.',
+    orderHint: 'Your signature makes this a binding offer. Others can accept it at any time until it ends.',
     raw: 'Everything that would be signed',
     rawHint: 'Invisible characters are written as ⟨U+…⟩.',
     warnings: {
       unlimited: 'Unlimited: all that your account holds of this, now or later, can be taken.',
       unknown:
-        'This service does not know the effect of this. It could cost you everything in your account. Approve it only if you understand it fully.',
+        'This service does not recognize the effect of this signature. It could cost you everything in your account. Approve it only if you understand it fully.',
       power: 'A holder of this signature can act for your account. There is no limit on the amount.',
-      long: 'This lasts for more than a day, and can be used any time until then.',
+      long: 'This permission lasts for more than a day. It can be used at any time until it ends.',
       'no-chain': 'This names no network, so it may count on other networks too.',
       'other-domain':
         'This is for another site than the one that asks. The recipient of the signature could pretend to be you there.',
       recipient: 'The proceeds of this trade go to another address, not to your account.',
-      call: 'This service does not know the effect of this function. Approve it only if you trust the application and expected this.',
+      call: 'This service does not know the effect of this function of the contract. Approve it only if you trust the application and expected this.',
     },
     approve: 'Approve',
     deny: 'Deny',
@@ -229,13 +251,19 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       pay: (what, to) => [{ strong: what }, ' an ', { strong: to }, ' zahlen'],
       give: (what, to) => [{ strong: what }, ' an ', { strong: to }, ' übertragen'],
       allow: (who, what, until) => [
+        'Erlauben, dass ',
         { strong: who },
-        ' darf ',
-        ...(until === null ? ['ohne Enddatum '] : ['bis ', { strong: until }, ' ']),
+        ...(until === null ? [' ohne Enddatum '] : [' bis ', { strong: until }, ' ']),
         { strong: what },
-        ' von Ihrem Konto abbuchen',
+        ' von Ihrem Konto abbucht',
       ],
-      revoke: (who, token) => [{ strong: who }, ' darf ', { strong: token }, ' nicht mehr von Ihrem Konto abbuchen'],
+      revoke: (who, token) => [
+        'Nicht mehr erlauben, dass ',
+        { strong: who },
+        ' ',
+        { strong: token },
+        ' von Ihrem Konto abbucht',
+      ],
       cancel: ['Eine früher unterschriebene Zahlung abbrechen'],
       order: (what) => [{ strong: what }, ' zum Tausch anbieten'],
       orderOfNothing: ['Ein Tauschangebot unterschreiben'],
@@ -243,9 +271,11 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       power: [{ strong: 'Andere für Ihr Konto handeln lassen' }],
       other: ['Daten unterschreiben, die dieser Dienst nicht versteht'],
       opaque: ['Daten unterschreiben, die niemand lesen kann'],
-      call: (contract) => ['Eine Funktion des Smart Contracts ', { strong: contract }, ' ausführen'],
+      call: (contract) => ['Ein Programm im Netzwerk ausführen: den Smart Contract ', { strong: contract }],
       several: (count) => ['Diese ', { strong: `${count} Vorgänge` }, ' zusammen ausführen'],
     },
+    upTo: (what) => `höchstens ${what}`,
+    step: (number, count) => `Schritt ${number} von ${count}`,
     unlimited: (token) => `unbegrenzt viel ${token}`,
     all: (token) => `Ihren gesamten Bestand an ${token}`,
     piece: (token, id) => `${token} #${id}`,
@@ -257,7 +287,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     smallest: (amount, token) => `${amount} kleinste Einheiten von ${token}`,
     askedBy: 'Wer fragt',
     askedAt: 'Wann',
-    askedFrom: 'Von',
+    askedFrom: 'von der Internetadresse',
     account: 'Ihr Konto',
     network: 'Netzwerk',
     leaves: 'Geht von Ihrem Konto ab',
@@ -269,6 +299,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     recipient: 'Empfänger',
     spender: 'Wer abbuchen darf',
     contract: 'Smart Contract',
+    tokenContract: 'Smart Contract des Tokens',
     until: 'Bis',
     forever: 'Ohne Enddatum',
     neverUsed: 'eine Adresse, mit der Sie noch nie zu tun hatten',
@@ -278,25 +309,28 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expectedHint:
       'Das ist eine Schätzung. Das tatsächliche Ergebnis kann abweichen, und Erlaubnisse zum Abbuchen von Token sind nicht enthalten.',
     wouldFail:
-      'Eine Simulation auf dem neuesten Block schlägt fehl: Diese Transaktion würde wahrscheinlich nichts bewirken.',
+      'Ein Versuch mit dem neuesten Stand des Netzwerks ist fehlgeschlagen. Wenn Sie zustimmen, bewirkt es wahrscheinlich nichts.',
     notSimulated:
       'Die Wirkung konnte nicht berechnet werden. Diese Seite zeigt vielleicht nicht alles, was von Ihrem Konto abgeht oder dort ankommt.',
     unknownApplication: 'Eine unbekannte Anwendung',
     callOf: (selector) => `Funktion ${selector}, die dieser Dienst nicht kennt`,
     textIs: 'Der Text',
+    textHint:
+      'Ihre Unterschrift zeigt, dass Ihr Konto diesem Text zugestimmt hat. Manche Websites verstehen das als Anmeldung oder Auftrag: Stimmen Sie nur einem Text zu, den Sie verstehen.',
+    orderHint: 'Mit Ihrer Unterschrift ist das ein bindendes Angebot. Wer es hat, kann es annehmen, bis es endet.',
     raw: 'Alles, was unterschrieben würde',
     rawHint: 'Unsichtbare Zeichen stehen als ⟨U+…⟩ da.',
     warnings: {
       unlimited: 'Unbegrenzt: Alles, was Ihr Konto jetzt oder später davon enthält, kann abgebucht werden.',
       unknown:
-        'Dieser Dienst kann nicht erkennen, was das erlaubt. Es könnte Sie alles kosten, was auf Ihrem Konto ist. Stimmen Sie nur zu, wenn Sie genau wissen, was es ist.',
+        'Dieser Dienst kann nicht erkennen, was diese Unterschrift erlaubt. Sie könnte Sie alles kosten, was auf Ihrem Konto ist. Stimmen Sie nur zu, wenn Sie genau wissen, was es ist.',
       power: 'Wer diese Unterschrift bekommt, kann für Ihr Konto handeln. Der Betrag ist nicht begrenzt.',
-      long: 'Das gilt länger als einen Tag und kann bis dahin jederzeit genutzt werden.',
+      long: 'Diese Erlaubnis gilt länger als einen Tag. Sie kann jederzeit genutzt werden, bis sie endet.',
       'no-chain': 'Hier ist kein Netzwerk genannt. Es gilt also vielleicht auch in anderen Netzwerken.',
       'other-domain':
         'Das ist für eine andere Website als die, die fragt. Wer die Unterschrift bekommt, könnte sich dort als Sie ausgeben.',
       recipient: 'Was dieser Tausch einbringt, geht an eine andere Adresse und nicht auf Ihr Konto.',
-      call: 'Dieser Dienst weiß nicht, was diese Funktion tut. Stimmen Sie nur zu, wenn Sie der Anwendung vertrauen und das erwartet haben.',
+      call: 'Dieser Dienst weiß nicht, was diese Funktion des Smart Contracts tut. Stimmen Sie nur zu, wenn Sie der Anwendung vertrauen und das erwartet haben.',
     },
     approve: 'Zustimmen',
     deny: 'Ablehnen',
@@ -314,7 +348,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expiredHint: 'Es wurde nichts unterschrieben. Wenn Sie es noch wollen, fangen Sie in der Anwendung noch einmal an.',
     changedTitle: 'Diese Anfrage hat sich geändert',
     changedHint:
-      'Sie ist nicht mehr die, die Ihnen gezeigt wurde. Es wurde nichts genehmigt und nichts unterschrieben.',
+      'Sie stimmt nicht mehr mit dem überein, was Ihnen angezeigt wurde. Es wurde nichts genehmigt und nichts unterschrieben.',
     lookAgain: 'Noch einmal ansehen',
     otherTitle: 'Diese Anfrage ist für ein anderes Konto',
     otherHint: 'Melden Sie sich mit dem Konto an, das Sie in der Anwendung nutzen.',
@@ -348,13 +382,20 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       pay: (what, to) => ['Payer ', { strong: what }, ' à ', { strong: to }],
       give: (what, to) => ['Donner ', { strong: what }, ' à ', { strong: to }],
       allow: (who, what, until) => [
+        'Autoriser ',
         { strong: who },
-        ' pourra prélever ',
+        ' à prélever ',
         { strong: what },
         ' sur votre compte',
         ...(until === null ? [', sans date de fin'] : [' jusqu’au ', { strong: until }]),
       ],
-      revoke: (who, token) => [{ strong: who }, ' ne pourra plus prélever ', { strong: token }, ' sur votre compte'],
+      revoke: (who, token) => [
+        'Ne plus autoriser ',
+        { strong: who },
+        ' à prélever ',
+        { strong: token },
+        ' sur votre compte',
+      ],
       cancel: ['Annuler un paiement signé auparavant'],
       order: (what) => ['Proposer ', { strong: what }, ' dans un échange'],
       orderOfNothing: ['Signer une offre d’échange'],
@@ -362,9 +403,11 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       power: [{ strong: 'Laisser d’autres agir pour votre compte' }],
       other: ['Signer des données que ce service ne comprend pas'],
       opaque: ['Signer des données que personne ne peut lire'],
-      call: (contract) => ['Exécuter une fonction du contrat intelligent ', { strong: contract }],
+      call: (contract) => ['Exécuter un programme sur le réseau\u202f: le contrat intelligent ', { strong: contract }],
       several: (count) => ['Faire ces ', { strong: `${count} opérations` }, ' ensemble'],
     },
+    upTo: (what) => `au plus ${what}`,
+    step: (number, count) => `Étape ${number} sur ${count}`,
     unlimited: (token) => `une quantité illimitée de ${token}`,
     all: (token) => `tout ce que vous possédez de ${token}`,
     piece: (token, id) => `${token} #${id}`,
@@ -376,7 +419,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     smallest: (amount, token) => `${amount} plus petites unités de ${token}`,
     askedBy: 'Qui demande',
     askedAt: 'Quand',
-    askedFrom: 'Depuis',
+    askedFrom: 'depuis l’adresse internet',
     account: 'Votre compte',
     network: 'Réseau',
     leaves: 'Quitte votre compte',
@@ -388,6 +431,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     recipient: 'Destinataire',
     spender: 'Qui pourra prélever',
     contract: 'Contrat intelligent',
+    tokenContract: 'Contrat du jeton',
     until: 'Jusqu’au',
     forever: 'Sans date de fin',
     neverUsed: 'une adresse que vous n’avez jamais utilisée',
@@ -396,26 +440,30 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expectedMore: (count) => `et ${count} de plus`,
     expectedHint:
       'Ceci est une estimation. Le résultat réel peut être différent, et les autorisations de prélever des jetons n’y figurent pas.',
-    wouldFail: 'Une simulation sur le dernier bloc échoue : cette transaction n’aurait probablement aucun effet.',
+    wouldFail:
+      'Un essai sur l’état le plus récent du réseau a échoué. Si vous acceptez, cela n’aura probablement aucun effet.',
     notSimulated:
       'L’effet n’a pas pu être calculé. Cette page ne montre peut-être pas tout ce qui quitte votre compte ou y arrive.',
     unknownApplication: 'Une application inconnue',
     callOf: (selector) => `Fonction ${selector}, que ce service ne connaît pas`,
     textIs: 'Le texte',
+    textHint:
+      'Votre signature montre que votre compte a accepté ce texte. Certains sites y voient une connexion ou un ordre\u202f: n’acceptez qu’un texte que vous comprenez.',
+    orderHint: 'Votre signature en fait une offre ferme. Qui l’a en main peut l’accepter jusqu’à sa fin.',
     raw: 'Tout ce qui serait signé',
     rawHint: 'Les caractères invisibles sont écrits ⟨U+…⟩.',
     warnings: {
       unlimited:
         'Illimité\u202f: tout ce que votre compte contient de ce jeton, maintenant ou plus tard, pourra être prélevé.',
       unknown:
-        'Ce service ne peut pas dire ce que cela autorise. Vous pourriez perdre tout ce que contient votre compte. N’acceptez que si vous savez exactement de quoi il s’agit.',
+        'Ce service ne peut pas dire ce que cette signature autorise. Vous pourriez perdre tout ce que contient votre compte. N’acceptez que si vous savez exactement de quoi il s’agit.',
       power: 'Qui obtient cette signature pourra agir pour votre compte. Le montant n’est pas limité.',
-      long: 'Cela vaut plus d’un jour, et peut être utilisé à tout moment jusque-là.',
+      long: 'Cette autorisation dure plus d’un jour. Elle peut être utilisée à tout moment jusqu’à sa fin.',
       'no-chain': 'Aucun réseau n’est nommé\u202f: cela peut donc valoir aussi sur d’autres réseaux.',
       'other-domain':
         'C’est pour un autre site que celui qui demande. Qui obtient la signature pourrait s’y faire passer pour vous.',
       recipient: 'Ce que rapporte cet échange va à une autre adresse, pas sur votre compte.',
-      call: 'Ce service ne sait pas ce que fait cette fonction. N’acceptez que si vous avez confiance en l’application et que vous vous y attendiez.',
+      call: 'Ce service ne sait pas ce que fait cette fonction du contrat. N’acceptez que si vous avez confiance en l’application et que vous vous y attendiez.',
     },
     approve: 'Accepter',
     deny: 'Refuser',
@@ -458,13 +506,20 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       pay: (what, to) => ['Pagar ', { strong: what }, ' a ', { strong: to }],
       give: (what, to) => ['Entregar ', { strong: what }, ' a ', { strong: to }],
       allow: (who, what, until) => [
+        'Permitir que ',
         { strong: who },
-        ' podrá retirar ',
+        ' retire ',
         { strong: what },
         ' de tu cuenta',
         ...(until === null ? [', sin fecha de fin'] : [' hasta el ', { strong: until }]),
       ],
-      revoke: (who, token) => [{ strong: who }, ' ya no podrá retirar ', { strong: token }, ' de tu cuenta'],
+      revoke: (who, token) => [
+        'Dejar de permitir que ',
+        { strong: who },
+        ' retire ',
+        { strong: token },
+        ' de tu cuenta',
+      ],
       cancel: ['Cancelar un pago que firmaste antes'],
       order: (what) => ['Ofrecer ', { strong: what }, ' en un intercambio'],
       orderOfNothing: ['Firmar una oferta de intercambio'],
@@ -472,9 +527,11 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       power: [{ strong: 'Dejar que otros actúen por tu cuenta' }],
       other: ['Firmar datos que este servicio no entiende'],
       opaque: ['Firmar datos que nadie puede leer'],
-      call: (contract) => ['Ejecutar una función del contrato inteligente ', { strong: contract }],
+      call: (contract) => ['Ejecutar un programa en la red: el contrato inteligente ', { strong: contract }],
       several: (count) => ['Hacer estas ', { strong: `${count} operaciones` }, ' juntas'],
     },
+    upTo: (what) => `como máximo ${what}`,
+    step: (number, count) => `Paso ${number} de ${count}`,
     unlimited: (token) => `una cantidad ilimitada de ${token}`,
     all: (token) => `todo lo que tienes de ${token}`,
     piece: (token, id) => `${token} #${id}`,
@@ -486,7 +543,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     smallest: (amount, token) => `${amount} unidades mínimas de ${token}`,
     askedBy: 'Quién lo pide',
     askedAt: 'Cuándo',
-    askedFrom: 'Desde',
+    askedFrom: 'desde la dirección de internet',
     account: 'Tu cuenta',
     network: 'Red',
     leaves: 'Sale de tu cuenta',
@@ -498,6 +555,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     recipient: 'Destinatario',
     spender: 'Quién podrá retirarlo',
     contract: 'Contrato inteligente',
+    tokenContract: 'Contrato del token',
     until: 'Hasta',
     forever: 'Sin fecha de fin',
     neverUsed: 'una dirección que nunca has usado',
@@ -506,25 +564,29 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expectedMore: (count) => `y ${count} más`,
     expectedHint:
       'Es una estimación. El resultado real puede ser distinto, y no incluye los permisos para retirar tokens.',
-    wouldFail: 'Una simulación sobre el último bloque falla: es probable que esta transacción no tenga ningún efecto.',
+    wouldFail:
+      'Una prueba con el estado más reciente de la red ha fallado. Si lo apruebas, es probable que no tenga ningún efecto.',
     notSimulated:
       'No se pudo calcular el efecto. Puede que esta página no muestre todo lo que sale de tu cuenta o llega a ella.',
     unknownApplication: 'Una aplicación desconocida',
     callOf: (selector) => `Función ${selector}, que este servicio no conoce`,
     textIs: 'El texto',
+    textHint:
+      'Tu firma muestra que tu cuenta aceptó este texto. Algunos sitios lo toman como un inicio de sesión o una orden: aprueba solo un texto que entiendas.',
+    orderHint: 'Tu firma lo convierte en una oferta vinculante. Quien la tenga puede aceptarla hasta que termine.',
     raw: 'Todo lo que se firmaría',
     rawHint: 'Los caracteres invisibles se escriben como ⟨U+…⟩.',
     warnings: {
       unlimited: 'Ilimitado: se podrá retirar todo lo que tu cuenta tenga de esto, ahora o más adelante.',
       unknown:
-        'Este servicio no puede saber qué permite esto. Podría costarte todo lo que hay en tu cuenta. Apruébalo solo si sabes exactamente qué es.',
+        'Este servicio no puede saber qué permite esta firma. Podría costarte todo lo que hay en tu cuenta. Apruébalo solo si sabes exactamente qué es.',
       power: 'Quien consiga esta firma podrá actuar por tu cuenta. El importe no tiene límite.',
-      long: 'Esto vale más de un día y se puede usar en cualquier momento hasta entonces.',
+      long: 'Este permiso dura más de un día. Se puede usar en cualquier momento hasta que termine.',
       'no-chain': 'No nombra ninguna red, así que puede valer también en otras redes.',
       'other-domain':
         'Es para un sitio distinto del que lo pide. Quien consiga la firma podría hacerse pasar por ti allí.',
       recipient: 'Lo que se obtiene en este intercambio va a otra dirección, no a tu cuenta.',
-      call: 'Este servicio no sabe qué hace esta función. Apruébala solo si confías en la aplicación y lo esperabas.',
+      call: 'Este servicio no sabe qué hace esta función del contrato. Apruébala solo si confías en la aplicación y lo esperabas.',
     },
     approve: 'Aprobar',
     deny: 'Rechazar',
@@ -569,17 +631,17 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       give: (what, to) => [{ strong: to }, ' に ', { strong: what }, ' を渡します'],
       allow: (who, what, until) => [
         { strong: who },
-        ' は',
+        ' が',
         ...(until === null ? ['期限なしで'] : [' ', { strong: until }, ' まで']),
         'あなたのアカウントから ',
         { strong: what },
-        ' を引き出せるようになります',
+        ' を引き出すことを許可します',
       ],
       revoke: (who, token) => [
         { strong: who },
-        ' はあなたのアカウントから ',
+        ' があなたのアカウントから ',
         { strong: token },
-        ' を引き出せなくなります',
+        ' を引き出す許可を取り消します',
       ],
       cancel: ['以前に署名した支払いを取り消します'],
       order: (what) => [{ strong: what }, ' を取引に出します'],
@@ -588,9 +650,11 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
       power: [{ strong: 'あなたのアカウントの操作をほかの人に任せます' }],
       other: ['このサービスが理解できないデータに署名します'],
       opaque: ['誰にも読めないデータに署名します'],
-      call: (contract) => ['スマートコントラクト ', { strong: contract }, ' の機能を実行します'],
+      call: (contract) => ['ネットワーク上のプログラム（スマートコントラクト ', { strong: contract }, '）を実行します'],
       several: (count) => ['次の ', { strong: `${count} 件` }, ' をまとめて行います'],
     },
+    upTo: (what) => `最大 ${what}`,
+    step: (number, count) => `手順 ${number} / ${count}`,
     unlimited: (token) => `無制限の ${token}`,
     all: (token) => `あなたが持つすべての ${token}`,
     piece: (token, id) => `${token} #${id}`,
@@ -602,7 +666,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     smallest: (amount, token) => `${token} の最小単位 ${amount}`,
     askedBy: 'リクエスト元',
     askedAt: '日時',
-    askedFrom: '送信元',
+    askedFrom: '送信元のインターネットアドレス',
     account: 'あなたのアカウント',
     network: 'ネットワーク',
     leaves: 'アカウントから出るもの',
@@ -614,6 +678,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     recipient: '送り先',
     spender: '引き出せる相手',
     contract: 'スマートコントラクト',
+    tokenContract: 'トークンのコントラクト',
     until: '期限',
     forever: '期限なし',
     neverUsed: 'これまで使ったことのないアドレス',
@@ -621,25 +686,28 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
     expectedNothing: 'シミュレーションでは、ネットワーク手数料を除き、残高は変わりません。',
     expectedMore: (count) => `ほか ${count} 件`,
     expectedHint: 'これは見積もりです。実際の結果は異なることがあり、トークンを引き出す許可は含まれていません。',
-    wouldFail: '最新のブロックでのシミュレーションは失敗しました。このトランザクションはおそらく何も実行しません。',
+    wouldFail: 'ネットワークの最新の状態で試したところ、失敗しました。承認しても、おそらく何も起こりません。',
     notSimulated:
       '結果を計算できませんでした。アカウントから出るものと入るもののすべてが表示されているとは限りません。',
     unknownApplication: '不明なアプリケーション',
     callOf: (selector) => `このサービスが知らない機能 ${selector}`,
     textIs: '文章',
+    textHint:
+      '署名は、あなたのアカウントがこの文章に同意したことを示します。サイトによっては、サインインや注文として扱われます。理解できる文章だけを承認してください。',
+    orderHint: '署名すると、取り消せない申し出になります。これを持つ人は、期限までいつでも受けることができます。',
     raw: '署名される内容のすべて',
     rawHint: '目に見えない文字は ⟨U+…⟩ と表示します。',
     warnings: {
       unlimited: '無制限：あなたのアカウントにあるこのトークンは、今後増える分も含めてすべて引き出せます。',
       unknown:
-        'これで何が許可されるのか、このサービスにはわかりません。アカウントにあるものをすべて失うおそれがあります。内容を正確に知っている場合だけ承認してください。',
+        'この署名で何が許可されるのか、このサービスにはわかりません。アカウントにあるものをすべて失うおそれがあります。内容を正確に知っている場合だけ承認してください。',
       power: 'この署名を手に入れた人は、金額に関係なく、あなたのアカウントとして操作できます。',
-      long: 'これは 1 日を超えて有効で、その間いつでも使えます。',
+      long: 'この許可は 1 日を超えて有効です。期限までいつでも使えます。',
       'no-chain': 'ネットワークの指定がないため、ほかのネットワークでも有効になるおそれがあります。',
       'other-domain':
         'これはリクエスト元とは別のサイトのためのものです。署名を手に入れた人が、そのサイトであなたになりすますおそれがあります。',
       recipient: 'この取引で得られるものは、あなたのアカウントではなく別のアドレスに届きます。',
-      call: 'この機能が何をするのか、このサービスにはわかりません。アプリケーションを信頼し、心当たりがある場合だけ承認してください。',
+      call: 'コントラクトのこの機能が何をするのか、このサービスにはわかりません。アプリケーションを信頼し、心当たりがある場合だけ承認してください。',
     },
     approve: '承認する',
     deny: '拒否する',

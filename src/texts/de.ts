@@ -1,4 +1,5 @@
 import { approvals } from './approvals.ts'
+import { consoleTexts } from './console.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -358,6 +359,7 @@ export const de: Texts = {
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
   },
   signatures: signatures.de,
+  console: consoleTexts.de,
   approvals: approvals.de,
   native: native.de,
   wallet: wallet.de,

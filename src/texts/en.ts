@@ -1,4 +1,5 @@
 import { approvals } from './approvals.ts'
+import { consoleTexts } from './console.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -342,6 +343,7 @@ export const en = {
   },
   /** everything that was signed with the account, from the signer's log */
   signatures: signatures.en,
+  console: consoleTexts.en,
   /** requests that wait for the user’s decision */
   approvals: approvals.en,
   /** native currency in the activity */

@@ -1,4 +1,5 @@
 import { approvals } from './approvals.ts'
+import { consoleTexts } from './console.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -345,6 +346,7 @@ export const es: Texts = {
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
   },
   signatures: signatures.es,
+  console: consoleTexts.es,
   approvals: approvals.es,
   native: native.es,
   wallet: wallet.es,

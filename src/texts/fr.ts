@@ -1,4 +1,5 @@
 import { approvals } from './approvals.ts'
+import { consoleTexts } from './console.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -349,6 +350,7 @@ export const fr: Texts = {
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
   },
   signatures: signatures.fr,
+  console: consoleTexts.fr,
   approvals: approvals.fr,
   native: native.fr,
   wallet: wallet.fr,

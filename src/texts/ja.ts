@@ -1,4 +1,5 @@
 import { approvals } from './approvals.ts'
+import { consoleTexts } from './console.ts'
 import { exporting } from './exporting.ts'
 import { native } from './native.ts'
 import { signatures } from './signatures.ts'
@@ -329,6 +330,7 @@ export const ja: Texts = {
     ambiguous: '数量を読み取れないか、二通りに読めます。桁区切りなしで入力してください。例：1.5',
   },
   signatures: signatures.ja,
+  console: consoleTexts.ja,
   approvals: approvals.ja,
   native: native.ja,
   wallet: wallet.ja,

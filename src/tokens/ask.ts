@@ -5,21 +5,21 @@ import { RpcError } from '../chain/rpc/rpc.ts'
 import type { Hex } from '../ids.ts'
 
 /**
- * The standards of a contract, by its own answers. A contract can be fungible and a collection at once (ERC-404). A
- * pure ERC-1155 contract is neither.
+ * Standards of a contract, derived from its own answers. A contract can be fungible and a collection at once (ERC-404).
+ * A pure ERC-1155 contract is neither.
  */
 export type TokenStandards = {
-  /** ERC-20: it has decimals and, if it is a collection too, allowances */
+  /** ERC-20: it has decimals and, if it is a collection as well, allowances */
   isFungible: boolean
   /** ERC-721, or an older collection without ERC-165 */
   isCollection: boolean
-  /** wraps the native currency and logs `Deposit` and `Withdrawal` instead of transfers, as WETH9 does */
+  /** whether it wraps the native currency and logs `Deposit` and `Withdrawal` instead of transfers, as WETH9 does */
   isWrapper: boolean
 }
 
 export type TokenFacts = { symbol: string; name: string; decimals: number; standards: TokenStandards }
 
-/** Facts of a token that answers nothing. */
+/** Facts of a token that answers no call. */
 export const NO_FACTS: TokenFacts = {
   symbol: '',
   name: '',
@@ -28,7 +28,7 @@ export const NO_FACTS: TokenFacts = {
 }
 
 /**
- * The answer of one token. `isContract`: the address has code. `isComplete`: it answered all calls that a token must
+ * Answer of one token. `isContract`: the address has code. `isComplete`: it answered all calls that a token must
  * answer.
  */
 export type TokenAnswer = { facts: TokenFacts; isContract: boolean; isComplete: boolean }
@@ -40,8 +40,8 @@ const interfaceCall = (id: string): Hex => `0x01ffc9a7${id.padEnd(64, '0')}`
 const ofZeros = (selector: string): Hex => `0x${selector}${'0'.repeat(128)}`
 
 /**
- * The calls to every token, in order. Sources of the interface ids: ERC-165, ERC-721, ERC-1155, and CryptoKitties for
- * the draft of ERC-721.
+ * Calls that are made to every token, in order. Sources of the interface ids: ERC-165, ERC-721, ERC-1155, and
+ * CryptoKitties for the draft of ERC-721.
  */
 const QUESTIONS = {
   symbol: '0x95d89b41',
@@ -59,11 +59,13 @@ const QUESTIONS = {
 } as const satisfies Record<string, Hex>
 type Question = keyof typeof QUESTIONS
 
-/** gas of each call: storage reads and a short text need 5 % of it; it bounds the gas that a hostile token burns */
+/**
+ * gas units of each call: storage reads and a short text need 5 % of it; it bounds the gas that a hostile token uses up
+ */
 export const METADATA_GAS = 500_000
 const GAS: Hex = `0x${METADATA_GAS.toString(16)}`
 
-/** with the code check, each token needs ten calls: a batch has at most 50 */
+/** maximum tokens per batch: each needs ten calls including the check for code, and a batch has at most 50 */
 export const MAX_TOKENS = 5
 
 const MAX_DECIMALS = 77n
@@ -88,7 +90,8 @@ export async function askTokens(chain: Chain, tokens: readonly Hex[], at: AtBloc
 }
 
 function readAnswer([code, ...results]: unknown[]): TokenAnswer {
-  // A node that does not know the block fails here already, so later failures are caused by the token.
+  // If the node does not know the block, the call for the code fails already. So later failures are caused by the
+  // token.
   if (code instanceof RpcError) throw code
   const read = results.map(readResult)
   const answered = Object.fromEntries(
@@ -107,8 +110,8 @@ function readAnswer([code, ...results]: unknown[]): TokenAnswer {
 
 /**
  * Derives the standards. ERC-165 identifies collections, decimals identify fungible tokens. Some collections have
- * decimals by mistake: they have no allowances. Collections without ERC-165 (the first ERC-404) have operator
- * approvals, as ERC-1155 does.
+ * decimals by mistake, but no allowances. Collections without ERC-165 (the first ERC-404) have operator approvals, as
+ * ERC-1155 does.
  */
 function readStandards(answered: Record<Question, Hex | null>): { standards: TokenStandards; isMulti: boolean } {
   const { decimals, saysCollection, saysDraft, saysMulti, approvals, allowances, deposit } = answered
@@ -126,12 +129,13 @@ function readResult(result: unknown): Hex | null {
     if (isNodesFault(result)) throw result
     return null
   }
-  // No repeated group: on megabytes of input it would overflow the stack.
+  // Use no repeated group: on megabytes of input it would overflow the stack.
   return typeof result === 'string' && result.length % 2 === 0 && /^0x[0-9a-f]*$/i.test(result) ? (result as Hex) : null
 }
 
 /**
- * Returns whether a node, not the execution, failed. A revert is always the token's: it may say "rate limit exceeded".
+ * Returns whether the node failed, not the execution. A revert is always the token's: its text may be "rate limit
+ * exceeded".
  */
 const isNodesFault = (error: RpcError): boolean =>
   !isExecutionError(error) &&
@@ -141,8 +145,8 @@ const isYes = (data: Hex | null): boolean => data?.length === 66 && BigInt(data)
 const isBoolean = (data: Hex | null): boolean => data?.length === 66 && BigInt(data) <= 1n
 
 /**
- * Decodes decimals. Returns null if the result is too short. Numbers above 77 count as 0, because no amount could be
- * shown with them.
+ * Decodes decimals; null if the result is too short. Numbers above 77 count as 0, because no amount could be formatted
+ * with them.
  */
 export function readDecimals(data: Hex | null): number | null {
   if (data === null || data.length < 66) return null

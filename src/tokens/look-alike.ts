@@ -1,7 +1,6 @@
 /**
- * For each Latin letter or digit, the letters that look like it, in addition to those that compatibility forms (NFKD)
- * equate.
- * Source: Unicode UTS 39, confusables.txt, for scripts that fonts draw alike.
+ * For each Latin letter or digit, the letters that look like it. Excludes letters that compatibility forms (NFKD)
+ * equate. Source: Unicode UTS 39, confusables.txt, for scripts that fonts draw alike.
  */
 const DRAWN_ALIKE: Readonly<Record<string, string>> = {
   A: 'АΑᎪꓮ', B: 'ВΒᏴꓐ', C: 'СϹᏟꓚ', D: 'ᎠꓓĐÐ', E: 'ЕΕᎬꓰ', F: 'Ϝꓝ', G: 'ԌᏀꓖ', H: 'НΗᎻꓧ', I: 'ІΙӀᏆꓲ', J: 'ЈᎫꓙ', K: 'КΚᏦꓗ',
@@ -19,7 +18,8 @@ const LATIN = new Map(
 const SIGNS = new Map(Object.entries({ '₮': 'T', $: 'S', '€': 'E', Ξ: 'E', '₿': 'B', Ð: 'D', Ł: 'L' }))
 
 /**
- * Scripts that look like Latin but do not occur in one word with it. Greek is missing: αETH and βDAI are genuine names.
+ * Scripts that look like Latin but do not occur in one word with Latin. Greek is excluded: αETH and βDAI are genuine
+ * names.
  */
 const FOREIGN = /[\p{Script=Cyrillic}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Lisu}]/u
 const LATIN_LETTER = /\p{Script=Latin}/u
@@ -29,12 +29,12 @@ export const asDrawn = (text: string): string =>
   Array.from(text.normalize('NFKD').replace(/\p{M}/gu, ''), (one) => LATIN.get(one) ?? one).join('')
 
 /**
- * Returns a key that is equal for texts that look alike. Punctuation, spaces and pictures are ignored: "USDC ✔" equals
+ * Returns a key that is equal for texts that look alike. Ignores punctuation, spaces and pictures: "USDC ✔" equals
  * "USDC".
  */
 export function drawnKey(text: string): string {
   const letters = Array.from(asDrawn(withoutSigns(text))).filter((one) => /[\p{L}\p{N}]/u.test(one))
-  // Before lower-casing: a capital I and a small l look alike, a capital L does not.
+  // Replace strokes before lower-casing: a capital I and a small l look alike, a capital L does not.
   const strokes = letters.map((one) => (/[Il1]/.test(one) ? '1' : one)).join('').toLowerCase() // prettier-ignore
   return strokes.replaceAll('0', 'o').replaceAll('5', 's').replaceAll('rn', 'm').replaceAll('vv', 'w')
 }
@@ -60,6 +60,6 @@ export const isDisguised = (text: string): boolean =>
 
 const isLatinDrawn = (one: string): boolean => /^[a-z0-9]*$/i.test(asDrawn(one))
 
-/** Returns whether a word mixes letters of two scripts that nobody mixes in one word. */
+/** Returns whether a word mixes letters of two scripts that do not occur together in genuine words. */
 export const hasMixedScripts = (text: string): boolean =>
   text.split(/[^\p{L}\p{M}]+/u).some((word) => FOREIGN.test(word) && LATIN_LETTER.test(word))

@@ -14,8 +14,9 @@ export const formOf = (number: number): LogForm | null => FORMS.find((form) => F
 export type Moved = { tokenType: TokenType; tokenId: bigint | null; value: bigint }
 
 /**
- * Returns the token type of a transfer. The contract decides: a collection has ids, a contract that is only fungible
- * has amounts, whether indexed or not. If the contract is both or neither, the form of the log decides.
+ * Returns the token type of a transfer. The contract decides: a collection has ids, and a contract that is only
+ * fungible has amounts, whether its logs are indexed or not. If the contract is both or neither, the form of the log
+ * decides.
  * @returns null for a deposit into a contract that is not a wrapper
  */
 export function typeOfForm(form: LogForm, { isFungible, isCollection, isWrapper }: TokenStandards): TokenType | null {
@@ -25,8 +26,8 @@ export function typeOfForm(form: LogForm, { isFungible, isCollection, isWrapper 
 }
 
 /**
- * Returns how a transfer counts in `balanceOf`. As `movedOf`, but null for pieces of a contract that is also fungible,
- * whose amounts already include them.
+ * Returns how a transfer counts in `balanceOf`: like `movedOf`, except null for pieces of a contract that is also
+ * fungible, because its amounts already include them.
  */
 export function countedOf(transfer: Parameters<typeof movedOf>[0], standards: TokenStandards): Moved | null {
   const moved = movedOf(transfer, standards)
@@ -44,7 +45,7 @@ export function movedOf(
   const tokenType = typeOfForm(form, standards)
   if (tokenType === null) return null
   if (form === 'ERC20' && tokenType === 'ERC721') return { tokenType, tokenId: value, value: 1n }
-  // A range of several has ids, whatever the contract is.
+  // A range of several ids has ids, whatever the contract is.
   if (form === 'ERC721' && value !== 1n) return { tokenType: form, tokenId, value }
   return form === 'ERC721' && tokenType === 'ERC20'
     ? { tokenType, tokenId: null, value: tokenId! }

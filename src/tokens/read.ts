@@ -33,7 +33,7 @@ const memories = slot('what tokens call themselves', (_chain: Chain): TokenCache
 
 /**
  * Returns the facts of a token: from memory (30 s), from the table, or, if it was never asked, from the token itself.
- * Concurrent readers share one query. A token that does not answer has "", "" and 0.
+ * Concurrent readers share one query. If the token does not answer, symbol and name are empty and decimals are 0.
  * @param address  20 bytes, any case
  * @throws chain_unavailable | chain_timeout  if it was never asked and the node is unavailable
  */
@@ -52,8 +52,8 @@ export async function readTokenFacts(app: App, chain: Chain, address: Hex): Prom
 }
 
 /**
- * Returns the facts of many tokens, with one query of the table and one batch per few tokens that it lacks. A token
- * that cannot be asked although others can has "", "" and 0 in this result only.
+ * Returns the facts of many tokens, with one query of the table, and one batch per MAX_TOKENS tokens that the table
+ * lacks. If the node fails only for some tokens, these have empty facts in this result.
  * @param addresses  20 bytes, lower-case
  * @throws chain_unavailable | chain_timeout  if some were never asked and the node is unavailable
  */
@@ -104,7 +104,7 @@ async function lookUp(app: App, chain: Chain, address: Hex): Promise<TokenFacts>
   return answered.answers[0]!.answer.facts
 }
 
-/** Asks at the newest block of the node. @throws chain_unavailable | chain_timeout */
+/** Asks tokens at the newest block of the node. @throws chain_unavailable | chain_timeout */
 function atNewest(chain: Chain, ask: (at: AtBlock) => Promise<Answered[]>): Promise<AnswersAt> {
   return readAt(chain, 'latest', async ({ block }) => ({ block, answers: await ask({ blockHash: block.hash }) })).catch(
     (error: unknown) => {
@@ -126,8 +126,8 @@ const factsOf = ({ symbol, name, decimals, ...row }: FactsRow): TokenFacts => ({
 
 /**
  * Stores answers of the newest block in the background, if the follower has stored that block. Otherwise the tokens are
- * asked again at a stored block, because nothing would retract answers of a block that is never stored. Addresses
- * without code are skipped: callers could fill the table with them.
+ * asked again at a stored block: if a block is never stored, no reorganisation retracts its answers. Skips addresses
+ * without code, with which callers could fill the table.
  */
 async function storeTokens(app: App, chain: Chain, { block, answers }: AnswersAt): Promise<void> {
   const tokens = answers.filter(({ answer }) => answer.isContract)

@@ -14,7 +14,7 @@ export const TOKEN_TYPE_NUMBERS = { ERC20: 20, ERC721: 721, ERC1155: 1155 } as c
 const SEEN_BY_FORM = { ERC20: 'logs_amounts', ERC721: 'logs_ids', WRAPPED: 'logs_deposits' } as const
 
 /**
- * seconds after an answer in which a transfer does not cause a new query; doubled with each unchanged answer, up to an
+ * seconds after an answer during which a transfer causes no new query; doubled with each unchanged answer, up to an
  * hour
  */
 const FIRST_AGE_SECONDS = 10
@@ -24,8 +24,8 @@ const LAST_AGE_SECONDS = 3_600
 const CHUNK = 200
 
 /**
- * Stores tokens that were seen for the first time; `refresh.ts` asks them later, at a stored block. A known token is
- * due again if its last answer is old enough, because a transfer may follow a change of its name or decimals.
+ * Stores tokens that were seen for the first time; `refresh.ts` asks them later, at a stored block. A known token
+ * becomes due again if its last answer is old enough, because its name or decimals may have changed before a transfer.
  * @param tokens  `form`: form of a log that was seen, null if none; a token may occur several times
  */
 export async function noteTokens(
@@ -50,7 +50,7 @@ export async function noteTokens(
       .values(rows)
       .onConflict((on) => on.doNothing())
       .execute()
-    // Separate from the insert: `do update` would lock every token of every block, for the few rows that change.
+    // Update separately: `do update` would lock every token of every block, for the few rows that change.
     const moved = some.filter(({ form }) => form !== null)
     if (moved.length === 0) continue
     await db

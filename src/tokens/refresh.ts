@@ -22,7 +22,7 @@ const running = slot('tokens that are being asked again', (_chain: Chain): { run
 
 /**
  * Asks all tokens that are due, in the background: new ones, and those whose retry time has come. There is one run per
- * network and process; a call during a run returns that run. It never rejects: if node or database is unavailable, the
+ * network and process; a call during a run returns that run. Never rejects: if node or database is unavailable, the
  * tokens remain due.
  * @returns resolves when no token is due
  */
@@ -30,7 +30,7 @@ export function refreshTokens(app: RefreshContext, chain: Chain): Promise<void> 
   return running.of(chain).run ?? run(app, chain, Promise.resolve())
 }
 
-/** Answers of tokens at a block that may not be stored yet, or never will be. */
+/** Answers of tokens at a block that may not be stored yet, and may never be. */
 export type AnswersAt = { block: { number: number; hash: Hex }; answers: Answered[] }
 
 /**
@@ -47,7 +47,7 @@ export function refreshAfter(
   return run(
     app,
     chain,
-    // Answers that could not be stored leave their tokens due.
+    // If storing fails, the tokens remain due.
     stored.catch(() => {}).then(() => before ?? undefined),
   )
 }
@@ -81,15 +81,15 @@ async function refreshAll(app: RefreshContext, chain: Chain): Promise<void> {
 }
 
 /**
- * The block at which tokens are asked. `number`: a reorganisation of this block invalidates the answers. `hash`: of
+ * Block at which tokens are asked. `number`: a reorganisation of this block invalidates the answers. `hash`: hash of
  * that block; null if it is final.
  */
 type ReadBlock = { at: AtBlock; number: number; hash: Hex | null }
 
 /**
- * Returns the newest stored block: an answer from a branch that was never stored would never be retracted. If that
- * block is final, as while catching up, returns the newest final block instead, because nodes drop old states.
- * @returns null while no block is stored, because nothing could retract the answers
+ * Returns the newest stored block, because a reorganisation retracts only answers at stored blocks. If that block is
+ * final, as while catching up, returns the newest final block instead, because nodes drop old states.
+ * @returns null while no block is stored
  */
 async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBlock | null> {
   const row = await db
@@ -111,10 +111,10 @@ async function readPlace({ db }: RefreshContext, chain: Chain): Promise<ReadBloc
 export type Answered = { address: Hex; answer: TokenAnswer }
 
 /**
- * Asks tokens for their standards and metadata, all in one batch. If the batch fails, asks one by one. A token that makes the node fail is
- * then missing in the result and asked again later.
+ * Asks tokens for their standards and metadata, all in one batch. If the batch fails, asks one by one. Omits a token
+ * for which the node fails, which is asked again later.
  * @param tokens  at most MAX_TOKENS
- * @throws RpcUnavailable | RpcError  if none could be asked
+ * @throws RpcUnavailable | RpcError  if no token could be asked
  */
 export async function askAll(app: RefreshContext, chain: Chain, tokens: Hex[], at: AtBlock): Promise<Answered[]> {
   try {
@@ -137,7 +137,7 @@ export async function askAll(app: RefreshContext, chain: Chain, tokens: Hex[], a
   }
 }
 
-/** Postpones tokens for which a working node fails. Their stored facts remain. */
+/** Postpones tokens for which an otherwise working node fails. Their stored facts remain. */
 async function postpone(db: Db, chain: Chain, tokens: Hex[]): Promise<void> {
   if (tokens.length === 0) return
   await db
@@ -149,8 +149,8 @@ async function postpone(db: Db, chain: Chain, tokens: Hex[]): Promise<void> {
 }
 
 /**
- * Stores answers if their block is still canonical. The lock makes the history and reorganisations wait. A
- * reorganisation then either finds these answers and retracts them, or came first and removed the block.
+ * Stores answers if their block is still canonical. The lock makes the history and reorganisations wait. So a
+ * reorganisation either comes later and retracts these answers, or came first and removed the block.
  */
 async function storeAnswers(root: RootDb, chain: Chain, place: ReadBlock, answers: Answered[]): Promise<void> {
   await root.transaction().execute(async (db) => {

@@ -10,7 +10,7 @@ export type TokenSuspicion = { points: number; reasons: TokenReason[] }
 export type KnownTokens = {
   byAddress: ReadonlyMap<Hex, CalledToken>
   native: CalledToken
-  /** comparison keys of all of them */
+  /** comparison keys of all known tokens */
   models: readonly ModelKeys[]
 }
 
@@ -29,11 +29,11 @@ export const knownTokens = (byAddress: ReadonlyMap<Hex, CalledToken>, native: Ca
   models: [...byAddress.values(), native].map(({ symbol, name }) => ({ symbol: keysOf(symbol), name: keysOf(name) })),
 })
 
-/** A token with its own symbol and name, which are hostile input, but cleaned. */
+/** Symbol and name that a token reports: hostile input, but cleaned. */
 export type ToldToken = { address: Hex; tokenType: TokenType; symbol: string; name: string }
 
 /**
- * Symbols that are often imitated, also if the operator lists none. Only disguised forms count: any token may have the
+ * Symbols that are often imitated, even if the operator lists none. Only disguised forms count: any token may have the
  * plain symbol.
  */
 const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB WBNB POL MATIC AVAX WAVAX USDT USDC DAI BUSD TUSD USDE SUSDE PYUSD FDUSD FRAX USDS GHO EURC XAUT PAXG LINK UNI AAVE ARB OP CRV LDO MKR SHIB PEPE APE GRT ENS SUSHI COMP'.split(' ').map(keysOf) // prettier-ignore
@@ -41,7 +41,7 @@ const IMITATED = 'ETH WETH STETH WSTETH RETH CBETH WEETH BTC WBTC CBBTC TBTC BNB
 const POINTS = {
   disguised: 80,
   twin: 60,
-  /** an equal symbol alone: symbols are not unique */
+  /** an equal symbol without further signs: symbols are not unique */
   namesake: 25,
   sameName: 20,
   scheme: 70,
@@ -86,7 +86,7 @@ export function suspectToken(token: ToldToken, known: KnownTokens): TokenSuspici
 
 /**
  * Rates lures. An amount of money alone also occurs in names of options and pools; together with a site or a promise it
- * is bait.
+ * is a lure.
  */
 function lureOf(text: string, hasSite: boolean): number {
   if (CALL.test(text)) return POINTS.call

@@ -6,14 +6,14 @@ import type { Db } from '../store/db.ts'
 
 type TokenHolder = { accountId: string; chainId: number }
 
-/** newest transfers of a token that are checked for one that the user made */
+/** number of newest transfers of a token that are checked for one that the user caused */
 const LOOKED_AT = 20
-/** newest operations of the user whose calls are searched for an address */
+/** number of newest operations of the user whose calls are searched for an address */
 const SIGNED = 100
 
 /**
- * Builds the SQL condition that a row of `transactions` or `operations` took effect, or still may. Cancelled, replaced,
- * reverted, failed or never signed ones moved nothing, whatever block they name.
+ * Builds the SQL condition that a row of `transactions` or `operations` took effect, or still may. A row that was
+ * cancelled, replaced, reverted, failed or never signed moved nothing, whatever block it names.
  */
 const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBMITTED', 'MINED', 'FINALIZED')`
 
@@ -23,7 +23,7 @@ const isDone = (row: RawBuilder<unknown>) => sql<boolean>`${row}.state in ('SUBM
  */
 const isThere = (rows: RawBuilder<unknown>) => sql<boolean>`coalesce((select true ${rows} limit 1), false)`
 
-/** A place on the chain: transaction hash and log index. */
+/** A position on the chain: transaction hash and log index. */
 type LoggedPlace = { hash: RawBuilder<unknown>; logIndex: RawBuilder<unknown> }
 
 /**
@@ -55,9 +55,8 @@ export const isCarrying = (chainId: number, hash: RawBuilder<unknown>) =>
     where attempt.chain_id = ${chainId}::bigint and attempt.hash = ${hash} and own.authorizations is not null`)
 
 /**
- * Builds the SQL condition that the user's transactions or signed operations used an address. It is the target of a
- * transaction, or occurs in the calls of one of the newest operations. Those that moved nothing do not count
- * (`isDone`).
+ * Builds the SQL condition that the user's transactions or signed operations used an address: it is the target of a
+ * transaction, or occurs in the calls of one of the newest operations. Rows without effect do not count (`isDone`).
  * Indexes: transactions_target, operations_account.
  */
 const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unknown>) =>
@@ -74,8 +73,8 @@ const isTarget = ({ accountId, chainId }: TokenHolder, address: RawBuilder<unkno
     where position(${address} in signed.calls) > 0 and ${isDone(sql`signed`)}`)})`
 
 /**
- * Builds the SQL condition that the user has used a token. The user called it, or one of its newest transfers was
- * caused by the user, as through a router.
+ * Builds the SQL condition that the user has used a token: the user called it, or caused one of its newest transfers,
+ * as through a router.
  * The token is a range and part of the order, so that the planner uses transfers_token. By its statistics it would
  * filter another index.
  * Indexes: transactions_target, transfers_token, attempts by its primary key.
@@ -91,9 +90,9 @@ export const isUsed = (holder: TokenHolder, token: RawBuilder<unknown>) =>
     where ${isOwnPlace(holder, { hash: sql`newest.hash`, logIndex: sql`newest.log_index` })}`)})`
 
 /**
- * Builds the SQL condition that the user has dealt with an address. The user called or paid it, or caused one of the
- * newest transfers between the account and it. A transfer that a stranger caused does not count: anyone can make a token
- * log a payment of nothing from this account to an address that looks familiar.
+ * Builds the SQL condition that the user has dealt with an address: the user called or paid it, or caused one of the
+ * newest transfers between the account and it. A transfer that a stranger caused does not count: anyone can make a
+ * token log a payment of zero from this account to an address that looks familiar.
  * Indexes: transactions_target, operations_account, transfers_counterparty, attempts by its primary key.
  */
 const isDealtWith = (holder: TokenHolder, address: RawBuilder<unknown>) =>

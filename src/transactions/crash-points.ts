@@ -5,9 +5,8 @@ import { slot } from '../state.ts'
 /**
  * Named points in a write at which a test may interrupt it. A hook that throws leaves the state that a killed process
  * would leave.
- * `CRASH_AT` (crash-at.ts) kills or stops the real process. In production both are absent.
- * The points are around the steps (steps.ts). Only points inside a database transaction (`in-…`) are in the body of
- * a step.
+ * `CRASH_AT` (crash-at.ts) kills or stops the real process at a point. In production, hook and variable are absent. The
+ * points are around the steps (steps.ts). Only points inside a database transaction (`in-…`) are in the body of a step.
  */
 export type Step =
   | 'before-bind'
@@ -62,7 +61,7 @@ export async function reach(app: App, step: Step): Promise<void> {
 /**
  * Wraps a step with the points before and after it. The wrapped step has the same signature. If the step throws, the
  * point after it is not reached.
- * @param points.after  a point, or a function that chooses one by the result; null: no point
+ * @param points.after  a point, or a function that chooses a point by the result; null: no point
  */
 export const between =
   <Rest extends unknown[], Result>(

@@ -24,10 +24,10 @@ export type Intent = {
 /** Gas limit (gas units) and fees (wei per gas) of a transaction. */
 export type Terms = { gas: bigint; fees: Fees }
 
-/** Signed bytes with the terms they were signed at. */
+/** Signed bytes, with the gas limit and fees that they were signed with. */
 export type Attempt = Terms & { raw: Hex; hash: Hex; isCancel: boolean }
 
-/** An intent that owns a nonce, with the terms of its first signature. */
+/** An intent with a nonce, and with the gas limit and fees to sign first. */
 export type Bound = Terms & {
   id: string
   accountId: string

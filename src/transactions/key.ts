@@ -12,7 +12,7 @@ import type { OperationRow } from './operation.ts'
 import { type Clock } from '../clock.ts'
 
 /**
- * The idempotency key of a request, with the SHA-256 of its content. `isTold`: the content was read from the row of an
+ * Idempotency key of a request, with the SHA-256 of its content. `isTold`: the content was read from the row of an
  * earlier response, so nothing may be signed for it.
  */
 export type IdempotencyKey = { scope: KeyScope; requestHash: Buffer; isTold?: boolean | undefined }
@@ -43,24 +43,25 @@ const KEPT_HOURS = 24
 export type WriteRow = (TransactionRow & { sequence?: undefined }) | OperationRow
 
 /**
- * Meaning of a key: a write with the hash that was returned for it, a write without signed bytes, or a free id.
+ * Result of a search for a key: an answered write with the hash that was returned for it, a write without signed bytes,
+ * or a free id for the next use of the key.
  */
 export type KeyLookup = { told: WriteRow; hash: Hex } | { unsigned: WriteRow } | { free: string }
 
 type UseFacts = { told: Uint8Array | null; is_over: boolean; is_kept: boolean; is_idle: boolean }
 type KeyedRow = UseFacts & WriteRow
 
-/** uses of one key read at first; four times as many whenever all of them exist */
+/** uses of a key in the first read; each further read has four times as many, while all of them exist */
 const FIRST_USES = 4
 
 /**
- * Finds what a key stands for: its newest use. A use frees the key if it has been final for 24 hours, or if it was
- * abandoned: its nonce was filled before a hash was returned.
+ * Finds the newest use of a key. A use frees the key if it has been final for 24 hours, or if it was abandoned: its
+ * nonce was filled before a hash was returned.
  * A transaction that may still be mined or reorganised out of its block does not free its key. Otherwise a retry would
- * send the same write twice.
+ * send the write twice.
  * @throws idempotency_key_reused  if the key belongs to another request
- * @throws idempotency_in_flight  if a request worked on the intent within the last 2 s, or if `isTold` and no answered
- *     use exists
+ * @throws idempotency_in_flight  if a request worked on the intent within the last 2 s, or if `isTold` and no
+ *   answered use exists
  */
 export async function findKey(
   app: Pick<App, 'clock' | 'db'>,
@@ -74,26 +75,26 @@ export async function findKey(
   }
   if (use.request_hash === null || !requestHash.equals(use.request_hash)) throw keyReused()
   if (use.told !== null) return { told: use, hash: toHex(use.told) }
-  // After two seconds the process that worked on it is done, dead or slow. If it is slow, two processes finish the
-  // write, which is safe.
-  // The signer gives both the same bytes, and neither can vacate a nonce that the other has claimed as well.
+  // After 2 s, the process that worked on the intent has ended, or is slow. If it is slow, two processes finish the
+  // write. That is safe: the signer returns the same bytes to both, and neither can vacate a nonce that the other has
+  // claimed as well.
   if (!use.is_idle || isTold) throw inFlight()
   return { unsigned: use }
 }
 
-/** minutes: far longer than a write takes to look up its key */
+/** minutes for which `isAnswered` is still true later; a write needs far less time to look up its key */
 const KEPT_ON_MINUTES = 2
 
 /**
- * Returns whether a key stands for an answered write, whatever its body, and will for the next 2 minutes. Then nothing
- * new is sent under the key.
+ * Returns whether a key belongs to an answered write, whatever the request's body, and will for the next 2 minutes.
+ * Then nothing new is sent under the key.
  */
 export async function isAnswered(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): Promise<boolean> {
   const { use } = await newestUse(app, scope)
   return use !== null && use.told !== null && use.is_kept
 }
 
-/** Returns whether an intent already has a nonce because a concurrent request with the same key bound it. */
+/** Returns whether an intent already has a row, because a concurrent request with the same key bound it. */
 export async function isBound(db: Db, id: string): Promise<boolean> {
   const rows = await db
     .selectFrom('transactions')
@@ -115,8 +116,8 @@ export async function lastUse(app: Pick<App, 'clock' | 'db'>, scope: KeyScope): 
 type LastUse = { id: string; isTold: boolean; state: TransactionState; block: { number: number; hash: Hex } | null }
 
 /**
- * Finds the newest use of a key. A later use proves that the one before it was over, even if a restored database shows
- * it as open again.
+ * Finds the newest use of a key. A later use proves that the previous one has ended, even if a restored database shows
+ * the previous one as open again.
  */
 async function newestUse(
   app: Pick<App, 'clock' | 'db'>,
@@ -134,8 +135,8 @@ async function newestUse(
 }
 
 /**
- * Reads uses by primary key. The hash that was returned is that of the cheapest attempt: every fee bump costs more than
- * the attempt before it.
+ * Reads uses by primary key. The hash that was returned for a use is that of its cheapest attempt, because every fee
+ * bump costs more than the attempt before it.
  */
 async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[]): Promise<Map<string, KeyedRow>> {
   const rows = await db
@@ -181,7 +182,8 @@ async function readUses({ clock, db }: Pick<App, 'clock' | 'db'>, ids: string[])
 const certaintyOf = ({ told, state }: KeyedRow): number => (told !== null ? 2 : state === 'BOUND' ? 1 : 0)
 
 /**
- * Age by both the writer's clock and the database's: after a failover, the promoted server's clock may be a day ahead.
+ * Takes the age from both the writer's clock and the database's: after a failover, the promoted server's clock may be a
+ * day ahead.
  */
 const ageOf = (table: 't' | 'o', { wall }: Clock) => {
   const row = sql.raw(table)

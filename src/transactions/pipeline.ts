@@ -12,8 +12,8 @@ import { reconcileIntent } from './recovery/reconcile-operation.ts'
 import type { WriteAnswer } from './write-wire.ts'
 
 /**
- * How a write reaches the chain: with a nonce of its own account (`send.ts`), or with a number of a space that a
- * sponsor's transaction includes (`send-operation.ts`). `Bound` is the result of commit 1.
+ * One of two ways in which a write reaches the chain: with a nonce of its own account (`send.ts`), or with a number of
+ * a space in a sponsor's transaction (`send-operation.ts`). `Bound` is the result of commit 1.
  */
 export type Lane<Bound> = {
   /** Simulates and estimates the write, and stores it with a nonce or number (commit 1). Signs nothing. */
@@ -29,22 +29,22 @@ export type Lane<Bound> = {
 }
 
 /**
- * `lost`: the signer's ledger had a record that the database had lost; the record is restored now. The write starts
- * over.
+ * Outcome of `finish`. `lost`: the signer's ledger had a record that the database had lost. The record is restored now,
+ * and the write starts over.
  */
 export type Outcome = { kind: 'sent'; answer: WriteAnswer } | { kind: 'lost' }
 export const LOST = { kind: 'lost' } as const
 
-/** Ledger records of one account that the database may have lost; each costs one attempt of the write. */
+/** Number of ledger records of one account that the database may have lost; each costs one attempt of the write. */
 export const MAX_LOST = 64
 
 /**
  * Sends a write once, in this order: claim the key, bind a number (commit 1), sign, store the bytes (commit 2), send,
- * answer. Nothing is sent and no hash is returned before the bytes are stored.
+ * respond. Nothing is sent and no hash is returned before the bytes are stored.
  * If it throws before commit 1, nothing is stored. If it throws later, a retry with the same key finishes the write.
  * The signer's ledger decides what was sent, not the database, which may have lost its newest commits. If the ledger
  * has another signature for an id or a number, the database is corrected and the write starts over.
- * @returns the answer, and whether it is that of an earlier request with the same key
+ * @returns the answer, and whether an earlier request with the same key already got it
  * @throws idempotency_key_reused, idempotency_in_flight, database_unavailable, and the errors of `lane`
  */
 export async function sendOnce<Bound>(
@@ -79,7 +79,7 @@ async function attemptWrite<Bound>(
   try {
     bound = await lane.bind(known.free)
   } catch (error) {
-    // An earlier request may have sent this write, which may be the reason why it is refused now.
+    // An earlier request may have sent this write, which may now be the reason for the refusal.
     const isRefused = error instanceof AppError || error instanceof SignerRefused
     if (key !== null && isRefused && (await reconcileIntent(app, chain, known.free)) !== null) return LOST
     throw error
@@ -87,7 +87,9 @@ async function attemptWrite<Bound>(
   return lane.finish(bound)
 }
 
-/** Reads from the row how the write was sent, because the network's gas mode may have changed since. */
+/**
+ * Returns the stored response. The row shows how the write was sent, because the network's gas mode may have changed.
+ */
 const toldAnswer = async (
   app: App,
   chain: Chain,

@@ -5,8 +5,8 @@
  * Does not own: keys and rules (`signer/`), reading blocks (`follower/`), calldata of contracts and transfers
  *   (`contracts/`, `transfers/`).
  * Start with `pipeline.ts`, `rows.ts` and docs/reference/states.md; `recovery/keeper.ts` is the worker.
- * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations, stopped_lanes, swept, top_ups,
- *   transactions, waits, withdrawals.
+ * Tables: attempts, carried, gas_spent, gas_spent_on_network, ledger_cursor, operation_sequences, operations,
+ *   requested_changes, stopped_lanes, swept, top_ups, transactions, waits, withdrawals.
  */
 
 import type { FastifyInstance } from 'fastify'
@@ -29,7 +29,10 @@ import { rehearseTransaction, submitTransaction, SUBMIT_ROUTE } from './lanes/su
 import * as wire from './wire.ts'
 import { send, type TransactionRequest } from './write-wire.ts'
 
-/** Not `transaction_not_found`: the row existed before the wait. */
+/**
+ * Returns the error for a transaction that the database lost during the wait. It is not `transaction_not_found`,
+ * because the row existed before.
+ */
 const lost = (): AppError =>
   new AppError(
     'database_unavailable',

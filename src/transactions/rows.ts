@@ -50,7 +50,7 @@ export const TRANSACTION_MOVES = {
     REPLACED: 'REPLACED',
     FAILED: 'FAILED',
   },
-  // The newest verified block corrects a row that an earlier block has settled.
+  // If an earlier block has settled the row, the newest verified block corrects it.
   mine: {
     SUBMITTED: IN_BLOCK,
     FAILED: IN_BLOCK,
@@ -134,7 +134,7 @@ type UpdateParts = {
 
 /**
  * Builds the statements that write a table. Every statement changes only rows in a state that allows the change, and
- * leaves all other rows as they are.
+ * leaves all other rows unchanged.
  */
 function rowsOf<T extends WriteTable, Cause extends string>(table: T, all: Record<Cause, Moves>) {
   const name = sql.raw(table)
@@ -207,14 +207,14 @@ export const operationRows = rowsOf('operations', OPERATION_MOVES)
 export const append = (transitions: Transition[]) => sql<string>`transitions || ${JSON.stringify(transitions)}::jsonb`
 
 /**
- * Time of a change. `now()` is the start of the database transaction, which may be older than the row: a follower's
- * transaction lasts while a block is verified.
+ * SQL for the time of a change. `now()` is the start of the database transaction, which may be before the row's
+ * creation:
+ * a follower's transaction lasts while a block is verified.
  */
 export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
 
 /**
- * Returns the columns of a row that holds a nonce without an intent. The intent will reserve funds where it is bound
- * next.
+ * Returns the columns of a row that holds a nonce without an intent. The intent will reserve funds at its next nonce.
  */
 export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null, reserved: null })
 
@@ -229,7 +229,7 @@ export const nobodysWithoutBytes = () => ({
 })
 
 /**
- * Returns the columns of an operation that was bound, was never included in a transaction and never will be. Its id is
+ * Returns the columns of an operation that was bound, and that no transaction has included or will include. Its id is
  * free for another operation.
  */
 export const nobodysOperation = () => ({ id: newTransactionId(), request_hash: null, authorization_nonce: null })

@@ -20,13 +20,13 @@ export const DryRun = Type.Optional(
   Type.Boolean({ description: 'Simulate only: do everything except signing, and return the expected result' }),
 )
 
-/** bytes: as JSON it fits into a body of 64 KiB */
+/** maximum bytes of `data` in a request: as JSON it fits into a body of 64 KiB */
 export const MAX_DATA_BYTES = 32_000
 
 /**
- * bytes of calldata of a write, over all its calls. Nodes reject transactions above 128 KiB, and one that no node
- * accepts would block every later nonce.
- * Needed because ABI encoding can make arguments 16 times as long as in the body.
+ * Maximum bytes of calldata of a write, over all its calls. Nodes reject transactions above 128 KiB, and a transaction
+ * that no node accepts would block every later nonce.
+ * The limit is needed because ABI encoding can make arguments 16 times as long as in the body.
  */
 export const MAX_CALLDATA_BYTES = 98_304
 

@@ -13,14 +13,14 @@ import { fromHex, toHex } from '../hex.ts'
 import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 
-/** before every account id */
+/** id below every account id */
 const START = '00000000-0000-0000-0000-000000000000'
-/** Pages of accounts without an attestation per round, once all were attested. The signer attests them. */
+/** Pages of accounts without an attestation per round, once all accounts were attested. The signer attests them. */
 const LATE_PAGES = 10
-/** Pages of all other accounts per round, whose attestations are checked: 160 ms a minute. */
+/** Pages of accounts per round whose attestations are checked: 160 ms a minute. */
 const CHECKED_PAGES = 50
 
-/** Where this process has stopped, for each kind of round. */
+/** Account id at which this process stopped, for each kind of round. */
 const places = slot('looks at addresses', () => ({ late: START, checked: START }))
 
 /**
@@ -54,8 +54,8 @@ export async function attestAccounts(app: AddressProver): Promise<number> {
 }
 
 /**
- * Handles some pages from where the previous round stopped, continuing at the start after the end: each page at most
- * once.
+ * Handles some pages from the end of the previous round. After the last account it continues at the first. Handles each
+ * page at most once.
  */
 async function goRound<W extends string>(
   app: AddressProver,
@@ -82,7 +82,7 @@ async function goRound<W extends string>(
   return attested
 }
 
-/** Uses the primary key, or the index of accounts without an attestation. */
+/** Selects a page by the primary key, or by the index of accounts without an attestation. */
 const page = (db: Db) =>
   db
     .selectFrom('accounts')
@@ -122,7 +122,7 @@ const noteAll = (db: Db, { origin }: Verifier) =>
     .onConflict((on) => on.column('only_row').doUpdateSet({ origin }))
     .execute()
 
-/** Attests, each minute, accounts whose attestation is missing or is of another signer identity. */
+/** Attests accounts each minute whose attestation is missing or is of another signer identity. */
 export function startAttesting(app: AddressProver): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({

@@ -11,8 +11,8 @@ export type Account = { accountId: string; userId: string; address: Hex }
 
 /**
  * Returns the account that a path names, if this reader may see it. A user sees their own account, by its stable id or
- * any linked identity. An application sees those of users who signed in to it and allowed it. Each error has one fixed
- * body, whether or not the user exists.
+ * any linked identity. An application sees accounts of users who signed in to it and allowed that. Each error has one
+ * fixed body, whether or not the user exists.
  * @throws invalid_user_id | forbidden_user | identity_not_proven | address_not_proven
  */
 export async function ownAccount(app: App, reader: Reader, userId: string): Promise<Account> {
@@ -34,9 +34,9 @@ async function callersAccount(app: App, caller: Caller, userId: string): Promise
 }
 
 /**
- * Returns the account of a user who signed in to the application and allowed it to read them by itself. An application
- * also reads users of its own identity provider: it vouches for them, and they see no consent page (decision 10). One
- * statement, by primary keys.
+ * Returns the account of a user who signed in to the application and allowed it to read accounts by itself. An
+ * application also reads users of its own identity provider, who see no consent page (decision 10). Uses one statement,
+ * by primary keys.
  */
 async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, userId: string): Promise<Account> {
   const row = await ownerOf(app.db, identityOf(userId))
@@ -53,7 +53,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
   return { accountId: row.account_id, userId: row.user_id, address: await provenAddress(app, storedAddressOf(row)) }
 }
 
-/** Returns the condition on `identity` for `users:read`. */
+/** Builds the SQL condition that an application with `users:read` may read the user of `identity`. */
 export const isReadable = (clientId: string) => sql<boolean>`(
   exists (select 1 from consents c where c.account_id = identity.account_id and c.client_id = ${clientId}
     and c.permissions @> '["users:read"]'::jsonb)

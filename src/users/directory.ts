@@ -111,13 +111,16 @@ type DirectoryRow = {
   image_src: string | null
 }
 
-/** One wrong address fails the whole page: nobody knows what else was changed. @throws address_not_proven */
+/**
+ * Converts a row. One invalid address fails the whole page, because other rows may have been changed as well.
+ * @throws address_not_proven
+ */
 async function toProfile(app: AddressProver, row: DirectoryRow): Promise<UserProfile> {
   const { user_id: userId, provider, username, image_src: imageSrc } = row
   return userWire({ userId, provider, username, address: await provenAddress(app, storedAddressOf(row)), imageSrc })
 }
 
-/** Checks the parts of a cursor: PostgreSQL could not read those of a forged one. */
+/** Checks the parts of a cursor, because PostgreSQL would fail on those of a forged one. */
 const isPlace = (since: string, accountId: string): boolean =>
   isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)
 

@@ -4,8 +4,8 @@ const EVERY_MS = 60_000
 
 /**
  * Runs `work` at the start and then every minute, never twice at a time. If it fails, it runs again a minute later.
- * @param work    returns how many it did
- * @param done    called with a number above 0
+ * @param work    returns the number of processed rows
+ * @param done    called with that number if it is above 0
  * @param failed  called once per outage
  */
 export function eachMinute({

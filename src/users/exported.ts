@@ -9,9 +9,10 @@ import { findNamed } from './find.ts'
 import type { ExportState } from './wire.ts'
 
 /**
- * Takes the key of an account, sealed, and marks the account as exported. The mark is set before the signer is asked.
- * After a crash, an account may count as exported although it is not, but never the reverse. An exported key remains
- * exported, so only the request that set a mark removes it, and only while nobody has the key.
+ * Exports the key of an account, sealed, and marks the account as exported. Sets the mark before the request to the
+ * signer. So after a crash, an account may be marked although its key was not exported, but never the reverse. The mark
+ * of an exported key is permanent: only the request that set a mark removes it, and only if the key was certainly not
+ * exported.
  * @throws the signer's rejection; the mark is then unchanged
  */
 export async function takeKey(
@@ -22,7 +23,7 @@ export async function takeKey(
   const isOurs = await markFirst(db, accountId, new Date(at))
   try {
     const sealed = await signer.takeKey({ token })
-    // A time other than that of any concurrent request, because such a request may still remove its own mark.
+    // Use a time that no concurrent request uses, because such a request may still remove its own mark.
     await markLeft(db, accountId, new Date(Math.max(clock.wall(), at + 1)))
     return sealed
   } catch (error) {
@@ -36,24 +37,24 @@ export async function takeKey(
 }
 
 /**
- * Sets the mark from the signer's ledger. If the ledger has no export, the mark remains: the ledger may be an older
- * one.
+ * Sets the mark from the signer's ledger. If the ledger has no export, the mark remains, because the ledger may be
+ * older.
  */
 export async function settleExported(db: Db, accountId: string, { exportedAt }: KeyExport): Promise<void> {
   if (exportedAt !== null) await markLeft(db, accountId, new Date(exportedAt))
 }
 
 /**
- * How far a process has read the signer's ledger, the ledger's last restore, and whether the stored statements were
- * reported since.
+ * Position to which a process has read the signer's ledger, the ledger's last restore, and whether the stored
+ * statements were reported since.
  */
 export type ExportedPlace = { through: number; restored?: string; isTold?: boolean }
 
 /**
- * Marks the accounts whose keys were exported according to the signer's ledger, from a place in it on. These are
- * exports by `export-all`, and exports during which a process crashed here. The signer's statement about each is stored
- * for `tellHeldElsewhere`.
- * @returns how many count as exported because of this
+ * Marks the accounts whose keys were exported according to the signer's ledger, from a position in the ledger on. These
+ * are exports by `export-all`, and exports during which a process of the server crashed. Stores the signer's statement
+ * about each for `tellHeldElsewhere`.
+ * @returns the number of newly marked accounts
  * @throws signer_unavailable, database_unavailable
  */
 export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, place: ExportedPlace): Promise<number> {
@@ -79,8 +80,8 @@ export async function markExported({ db, signer }: Pick<App, 'db' | 'signer'>, p
 /**
  * Reports to the signer which keys are held elsewhere, by its own stored statements. A signer that was restored from a
  * backup may have lost them, and would reject high nonces of these accounts. Once for each process and restore.
- * @returns `taken`: how many the signer did not know; `refused`: how many it rejects, because another signer made the
- *          statement
+ * @returns `taken`: number of statements that the signer lacked; `refused`: number that it rejects, because another
+ *   signer made them
  * @throws signer_unavailable, database_unavailable
  */
 export async function tellHeldElsewhere(
@@ -107,7 +108,10 @@ export async function tellHeldElsewhere(
   return told
 }
 
-/** Parses a statement that `keepStatement` stored; null if it is malformed, so that one bad row does not block the others. */
+/**
+ * Parses a statement that `keepStatement` stored; null if it is malformed, so that one bad row does not block the
+ * others.
+ */
 export function readKeptStatement(text: string): Omit<HeldElsewhere, 'userId'> | null {
   let value: unknown
   try {
@@ -138,8 +142,8 @@ export async function readExported(db: Db, accountId: string): Promise<Date | nu
 }
 
 /**
- * Lists the newest 500 open key exports, oldest first. The signer has them, because it counts their delay.
- * @returns `total`: how many there are
+ * Lists the newest 500 open key exports, oldest first. Reads them from the signer, which counts their delay.
+ * @returns `total`: number of all open key exports
  */
 export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ exports: ExportState[]; total: number }> {
   const { exports, total } = await signer.keyExports()
@@ -147,7 +151,7 @@ export async function listExports({ signer }: Pick<App, 'signer'>): Promise<{ ex
 }
 
 /**
- * Cancels the key export of a user; without one, it does nothing.
+ * Cancels the key export of a user. Does nothing if the user has none.
  * @param wanted  any identity of the user
  * @throws not_found
  */
@@ -170,7 +174,7 @@ const exportWire = ({ userId, state, askedAt, readyAt, lapsesAt, exportedAt }: O
 
 const timeOf = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
-/** Sets the mark. @returns whether this call set it: false if there was one, also if a retry follows a lost response */
+/** Sets the mark if there is none. @returns whether this call set it; also false if a retry follows a lost response */
 async function markFirst(db: Db, accountId: string, at: Date): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('accounts')
@@ -210,7 +214,7 @@ async function markUser(db: Db, userId: string, at: Date): Promise<number> {
   return Number(numUpdatedRows)
 }
 
-/** An exported key that was imported before counts as exported, not as imported. */
+/** Stores a statement. An exported key that was imported before counts as exported, not as imported. */
 async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldElsewhere): Promise<void> {
   const elsewhere = JSON.stringify({ at, isBrought, statement })
   await db
@@ -224,10 +228,7 @@ async function keepStatement(db: Db, { userId, at, isBrought, statement }: HeldE
     .execute()
 }
 
-/**
- * Marks exported accounts each minute: those exported by the signer's operator. Exports by users are marked
- * immediately.
- */
+/** Marks accounts each minute whose keys the signer's operator exported. Exports by users are marked immediately. */
 export function startMarkingExports(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): {
   stop(): Promise<void>
 } {

@@ -9,12 +9,12 @@ import type { UserProfile } from './wire.ts'
 
 export type User = {
   accountId: string
-  /** the stable id: the identity that the account was created for; `sub` of every token */
+  /** the stable id: id of the identity that the account was created for; `sub` of every token */
   userId: UserId
   provider: string
   subject: string
   username: string
-  /** the address as the database has it: not verified */
+  /** the address in the database, which is not verified */
   stored: StoredAddress
   imageSrc: string | null
   email: string | null
@@ -44,22 +44,20 @@ const PROFILE = [
   'identity.email_verified',
 ] as const
 
-/**
- * Selects identities with the accounts that the database leads them to. Call `assertIdentity` before relying on a row.
- */
+/** Selects identities with their accounts according to the database. Call `assertIdentity` before relying on a row. */
 export const owners = (db: Db) =>
   db
     .selectFrom('identities as identity')
     .innerJoin('accounts as account', 'account.account_id', 'identity.account_id')
     .select(OWNER)
 
-/** Selects one of `owners`, by the primary key. */
+/** Selects one identity of `owners`, by the primary key. */
 export const ownerOf = (db: Db, { provider, subject }: Pick<StoredIdentity, 'provider' | 'subject'>) =>
   owners(db).where('identity.provider', '=', provider).where('identity.subject', '=', subject)
 
 /**
- * Finds a user by their stable id, or by the id of any identity linked to the account; the result is the same. It takes
- * two index look-ups, three for a linked identity. Null for an unknown user, and for a text that is not a user id.
+ * Finds a user by their stable id, or by the id of any identity linked to the account; the result is the same. Uses two
+ * index searches, three for a linked identity. Null for an unknown user, and for a text that is not a user id.
  * @throws identity_not_proven
  */
 export async function findUser(app: IdentityReader, userId: UserId): Promise<User | null> {
@@ -70,13 +68,13 @@ export async function findUser(app: IdentityReader, userId: UserId): Promise<Use
   const first = await readUserRow(app.db, row.user_id)
   if (first === null) return null
   assertIdentity(app, first)
-  // Two rows that were exchanged lead to nobody.
+  // If two rows were exchanged, neither identity finds a user.
   return first.user_id === row.user_id ? userOf(first) : null
 }
 
 /**
- * Finds the user whom an operator names, without checking the seal: the operator is shown which account it is. Do not
- * use it to sign in or to send. It also finds sponsors, which have no identity but can be frozen and resumed.
+ * Finds the user that an operator names, without checking the seal, because the operator sees which account it is. Do
+ * not use it to sign in or to send. Also finds sponsors, which have no identity but can be frozen and resumed.
  */
 export async function findNamed(db: Db, userId: UserId): Promise<Pick<User, 'accountId' | 'userId' | 'stored'> | null> {
   if (parseUserId(userId)?.provider === SPONSOR_PROVIDER) return findSponsor(db, userId)
@@ -102,7 +100,7 @@ async function readUserRow(db: Db, userId: UserId) {
 }
 
 /**
- * Returns the user with an address that may be shown, and that money may be sent to.
+ * Returns the user with a verified address, which may be shown, and to which money may be sent.
  * @throws address_not_proven, signer_unavailable
  */
 export async function provenUser(app: AddressProver, user: User): Promise<ProvenUser> {
@@ -110,7 +108,7 @@ export async function provenUser(app: AddressProver, user: User): Promise<Proven
 }
 
 /**
- * Finds the account that an identity leads to, without its profile. One index look-up.
+ * Finds the account of an identity, without its profile. One index search.
  * @throws identity_not_proven
  */
 export async function findOwner(
@@ -125,12 +123,12 @@ export async function findOwner(
   return { accountId: row.account_id, userId: row.user_id, stored: storedAddressOf(row) }
 }
 
-/** Returns whether an identity leads to an account. @throws identity_not_proven */
+/** Returns whether an identity belongs to an account. @throws identity_not_proven */
 export const leadsTo = async (app: IdentityReader, userId: UserId, accountId: string): Promise<boolean> =>
   (await findOwner(app, userId))?.accountId === accountId
 
 /**
- * Returns whether an account was created for an identity: then the identity may lead to no other. One index look-up.
+ * Returns whether an account was created for an identity, which may then belong to no other account. One index search.
  */
 export async function hasOwnAccount(
   db: Db,

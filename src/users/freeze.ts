@@ -63,7 +63,7 @@ export async function assertChangeable(db: RootDb, accountId: string): Promise<v
   if ((row?.frozen_at ?? null) !== null) throw new AppError('account_frozen', ACCOUNT_FROZEN)
 }
 
-/** Each time is later than the one before (later-than.ts). */
+/** Stores a time that is later than the previous one (later-than.ts). */
 async function set(db: RootDb, wanted: UserId, { isFrozen }: { isFrozen: boolean }): Promise<FreezeState> {
   const user = await findNamed(db, wanted)
   if (user === null)

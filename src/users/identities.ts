@@ -11,7 +11,7 @@ export type Identity = {
   provider: string
   subject: string
   username: string
-  /** the identity that the account was created for: its id is the account's id, so it cannot be removed */
+  /** whether the account was created for this identity: its id is the account's id, so it cannot be removed */
   isFirst: boolean
 }
 
@@ -33,9 +33,9 @@ export async function listIdentities(db: Db, { accountId, userId }: IdentityOwne
 }
 
 /**
- * Links one more identity to an account; the caller must have verified that the user owns it. An identity belongs to
- * one account. If it has an account, even one created before its first sign-in, it remains there, because that account
- * may hold funds.
+ * Links one more identity to an account. The caller must have verified that the user owns the identity. An identity
+ * belongs to one account. If it has an account already, even one created before its first sign-in, it is not moved,
+ * because that account may hold funds.
  */
 export async function linkIdentity(
   { db, sealKeys }: Pick<IdentityReader, 'db' | 'sealKeys'>,
@@ -63,7 +63,7 @@ export async function linkIdentity(
       .executeTakeFirst()
   const made = (await hasOwnAccount(db, { provider, subject })) ? undefined : await insert()
   if (made !== undefined) return 'linked'
-  // The user has just proved this identity, so restore its seal if it is missing.
+  // The user has just signed in with this identity, so restore its seal if it is missing.
   const { numUpdatedRows } = await db
     .updateTable('identities')
     .set({ seal })
@@ -75,9 +75,9 @@ export async function linkIdentity(
 }
 
 /**
- * Leads an identity that was moved back to the account that was created for it.
- * @param moved  the account that it now leads to; if that has changed, nothing is done
- * @returns whether it was led back
+ * Moves an identity from another account back to the account that was created for it.
+ * @param moved  the account that the identity now belongs to; if that has changed, nothing is done
+ * @returns whether the identity was moved back
  */
 export async function leadToOwnAccount(
   db: Db,
@@ -95,9 +95,9 @@ export async function leadToOwnAccount(
 }
 
 /**
- * Removes an identity from its account, but never the first one. The next sign-in with it creates an account of its
- * own.
- * @returns whether it was there and could be removed
+ * Removes an identity from its account, but never the first one. The next sign-in with the identity creates an account
+ * of its own.
+ * @returns whether the identity existed and could be removed
  */
 export async function unlinkIdentity(db: Db, { accountId, userId }: IdentityOwner, identity: UserId): Promise<boolean> {
   const parts = parseUserId(identity)

@@ -6,9 +6,9 @@ import { pregenerate } from './pregenerate.ts'
 
 export type ImportedAccounts = {
   imported: number
-  /** were in the database and already marked as imported */
+  /** number of accounts that were in the database and already marked as imported */
   present: number
-  /** `row`: the user, or the line if it names none */
+  /** `row`: the user, or the line if it names no user */
   refused: { row: string; reason: string }[]
 }
 
@@ -44,7 +44,7 @@ export async function importAccounts(
       return void done.refused.push({ row: `line ${at}`, reason: 'the line has no userId and address' })
     const refuse = (reason: string): void => void done.refused.push({ row: userId!, reason })
     try {
-      // If its key was not imported, `createAccount` would make another one, and `import-keys` would then reject the
+      // If the key was not imported, `createAccount` would make another key. `import-keys` would then reject the
       // imported key permanently.
       const [there] = (await app.signer.attest({ userIds: [userId!] })).attested
       if (there === undefined) return refuse('the signer has no account for this user: run import-keys first')

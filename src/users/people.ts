@@ -25,7 +25,7 @@ export async function listPeople(
 ): Promise<{ people: Person[]; nextCursor: string | null }> {
   const after = cursor === undefined ? null : readPageCursor(cursor, ['string', 'string', 'string'])
   if (after !== null && (after[0] !== search || !isPlace(after[1] as string, after[2] as string))) throw foreignCursor()
-  // PostgreSQL rejects both, and no name contains one.
+  // PostgreSQL rejects NUL and lone surrogates, and no name contains them.
   if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
   const rows = await accounts(app.db)
     .select(momentText('account.created_at').as('since'))
@@ -119,7 +119,9 @@ function found(search: string): RawBuilder<unknown> {
 
 type PersonRow = Awaited<ReturnType<ReturnType<typeof accounts>['execute']>>[number]
 
-/** An address without a valid attestation is left out: the operator may be looking at just that row. */
+/**
+ * Converts rows. Omits an address without a valid attestation, instead of failing: the operator may need just that row.
+ */
 async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]> {
   if (rows.length === 0) return []
   const identities = await app.db
@@ -155,6 +157,6 @@ async function toPeople(app: AddressProver, rows: PersonRow[]): Promise<Person[]
   return Promise.all(people)
 }
 
-/** Checks the parts of a cursor: PostgreSQL could not read those of a forged one. */
+/** Checks the parts of a cursor, because PostgreSQL would fail on those of a forged one. */
 const isPlace = (since: string, accountId: string): boolean =>
   isMoment(since) && /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(accountId)

@@ -37,7 +37,7 @@ export async function pregenerate(
   if (known !== null) return { userId: known.userId, address: await provenAddress(app, known.stored), isNew: false }
   if (auth !== null && auth !== undefined) return auth.makeAccount({ provider, providerUserId: subject })
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
-  // Store the wrapped key before anyone can learn the address.
+  // Store the wrapped key before the address is returned to anyone.
   await storeWrappedKey(db, wrapped)
   const isNew = await restoreAccount(db, { userId, address, attestation, isKeyNew })
   const made = (await findOwner(app, userId))!
@@ -63,8 +63,8 @@ export async function makeSponsorAccount(app: AddressProver, name: string): Prom
 /**
  * Inserts the rows of an account that the signer has: for its first identity, unless they exist.
  * @param userId  the user of the account, according to the signer
- * @param attestation  the signer's signature for that; without it, the signer must attest the address before the row is
- *                     used
+ * @param attestation  the signer's signature over user and address; without it, the signer must attest the address
+ *   before the row is used
  * @returns whether this call created the account
  */
 export const restoreAccount = (

@@ -6,7 +6,7 @@ export type Profile = {
   imageSrc: string | null
   email: string | null
   emailVerified: boolean | null
-  /** the provider did not return everything: stored values replace missing ones */
+  /** whether the provider may have omitted fields: stored values replace missing ones */
   isPartial?: boolean
 }
 
@@ -49,7 +49,7 @@ function cleanText(text: string | null): string | null {
     .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, '')
     .trim()
   const cut = clean.slice(0, MAX_NAME_CHARACTERS)
-  // A cut surrogate pair would leave a lone half, which PostgreSQL rejects.
+  // If the cut splits a surrogate pair, remove the remaining half, which PostgreSQL rejects.
   const whole = cut.isWellFormed() ? cut : cut.slice(0, -1)
   return whole === '' ? null : whole
 }

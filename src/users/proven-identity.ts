@@ -3,10 +3,10 @@ import { AppError } from '../errors.ts'
 import { accountIdOf, parseUserId, userIdOf, type UserId } from '../ids.ts'
 import { isSealed, sealOf, type SealedRows, type SealKeys } from '../store/seal.ts'
 
-/** The parts of an App that are needed to follow an identity to its account. */
+/** Parts of an App that are needed to find the account of an identity. */
 export type IdentityReader = Pick<App, 'db' | 'sealKeys' | 'telemetry'>
 
-/** An identity as the database has it, with the account that it leads to: not verified. */
+/** An identity in the database, with the account that it belongs to there: not verified. */
 export type StoredIdentity = {
   provider: string
   subject: string
@@ -16,10 +16,10 @@ export type StoredIdentity = {
 }
 
 /**
- * Rejects an identity that anyone but the authorization server led to an account. The first identity of an account
+ * Rejects an identity that was not linked to its account by the authorization server. The first identity of an account
  * verifies itself: it is the user id, the account id is derived from it, and the signer attests the address. A linked
- * one needs a seal over identity and user, which an attacker with write access to the database cannot make. The check
- * of a seal costs 0.1 ms.
+ * identity needs a seal over identity and user, which an attacker with write access to the database cannot make. The
+ * check of a seal costs 0.1 ms.
  * @throws identity_not_proven
  */
 export function assertIdentity({ sealKeys, telemetry }: Omit<IdentityReader, 'db'>, row: StoredIdentity): void {
@@ -34,7 +34,8 @@ export function assertIdentity({ sealKeys, telemetry }: Omit<IdentityReader, 'db
 }
 
 /**
- * Returns the result, or null if an identity is not verified: it then counts as absent. `assertIdentity` has logged it.
+ * Returns the result, or null if an identity is not verified, which then counts as absent. `assertIdentity` has logged
+ * it.
  */
 export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
   try {
@@ -45,14 +46,14 @@ export async function ifProven<T>(reading: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Returns whether an identity rightly leads to its account. */
+/** Returns whether an identity verifiably belongs to its account. */
 export function isIdentityProven(keys: Omit<SealKeys, 'signing'>, row: StoredIdentity): boolean {
   const first = parseUserId(row.user_id)
   if (first === null || accountIdOf(first.provider, first.subject) !== row.account_id) return false
   return isFirst(row) || isSealed(keys, 'identities', row)
 }
 
-/** Returns the seal of an identity that leads to a user; null if none is needed, or this program cannot make one. */
+/** Returns the seal of a linked identity; null if none is needed, or if this program cannot make one. */
 export const identitySealOf = (keys: SealKeys, row: SealedRows['identities']): string | null =>
   isFirst(row) ? null : sealOf(keys, 'identities', row)
 

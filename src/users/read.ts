@@ -19,8 +19,8 @@ export async function readUser(app: App, reader: Reader, { userId }: { userId: s
   try {
     return (await readIdentities(app, await ownAccount(app, reader, userId))).user
   } catch (error) {
-    // Another user is shown if the caller may look up users and that user allowed it; otherwise the error is the same
-    // as for no user.
+    // Show another user if the caller may search users and that user allowed it. Otherwise report the error for a user
+    // that does not exist.
     const isOther = error instanceof AppError && error.code === 'forbidden_user' && reader.kind !== 'machine'
     const other = isOther && holds(app, reader, 'users:directory') ? await findMember(app, reader, userId) : null
     if (other === null) throw error
@@ -46,7 +46,8 @@ export async function readMe(app: App, caller: Caller): Promise<Me> {
 }
 
 /**
- * Reads the identities of an account. Its profile is that of the first one, whose id remains when others are linked.
+ * Reads the identities of an account. The profile is that of the first identity, whose id remains when others are
+ * linked.
  */
 async function readIdentities(
   { db, sealKeys }: App,
@@ -60,7 +61,7 @@ async function readIdentities(
     .orderBy('created_at')
     .execute()
   const own = rows.find((row) => row.provider === first.provider && row.subject === first.subject)
-  // An unverified row may have been inserted by an attacker, so it is not shown.
+  // An attacker may have inserted an unverified row, so omit it.
   const others = rows.filter((row) => row !== own && isIdentityProven(sealKeys, { ...row, user_id: account.userId }))
   return {
     user: userWire({

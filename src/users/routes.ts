@@ -16,7 +16,7 @@ import { findByName, listUsers, refuse } from './directory.ts'
 import { readMe, readUser } from './read.ts'
 import * as wire from './wire.ts'
 
-/** Names that one user may look up per minute: enough to send to someone, too few to read a directory. */
+/** Maximum names that one user may search per minute: enough to send to someone, too few to read a directory. */
 const NAMES_PER_MINUTE = 10
 
 /** Registers the routes of the signed-in user and of an application's users. */

@@ -12,16 +12,16 @@ import { storeWrappedKey } from './wrapped-keys.ts'
 
 export type SignedIn = { userId: UserId; accountId: string; address: Hex; isNew: boolean }
 
-/** Maximum time for which a sign-in waits for the first funds of a new account, in milliseconds. */
+/** Maximum time that a sign-in waits for the first funds of a new account, milliseconds. */
 const FAUCET_PATIENCE_MS = 5_000
 
 /**
- * Signs in the user that an identity provider vouches for; creates their account at the first sign-in. The account is
- * found by provider and subject only. Name, picture and e-mail address are updated from the provider each time. A
- * missing name is not updated: Apple gives it once.
+ * Signs in the user that an identity provider verified; creates their account at the first sign-in. Finds the account
+ * by provider and subject only. Updates name, picture and e-mail address from the provider each time, except for a
+ * missing name: Apple sends it once.
  *
  * Concurrent first sign-ins yield one account: its id and key are functions of the identity, and existing rows are not
- * replaced. The account is stored before this returns, so nobody sees an unsaved address.
+ * replaced. The account is stored before this returns, so no one sees an unsaved address.
  * @throws identity_not_proven, address_not_proven, signer_unavailable, database_unavailable
  */
 export async function signIn(
@@ -36,7 +36,7 @@ export async function signIn(
 
   const userId = userIdOf(profile.provider, profile.subject)
   const { address, wrapped, attestation, isNew: isKeyNew } = await signer.createAccount({ userId })
-  // Store the wrapped key before anyone can learn the address.
+  // Store the wrapped key before the address is returned to anyone.
   await storeWrappedKey(db, wrapped)
   const isNew = await insertAccount(db, { userId, address, attestation, username: profile.username, isKeyNew })
   const stored = await refresh(db, profile)
@@ -49,8 +49,8 @@ export async function signIn(
 type StoredSignIn = { userId: UserId; accountId: string; stored: StoredAddress; identity: StoredIdentity }
 
 /**
- * Rejects a sign-in whose identity was led to another account in the database, or whose account has another address or
- * a made-up one.
+ * Rejects a sign-in if the database has moved its identity to another account, or if the account's address is not the
+ * signer's.
  * @throws identity_not_proven, address_not_proven
  */
 async function proven(
@@ -86,9 +86,9 @@ async function refresh(
 }
 
 /**
- * Inserts an account and the identity that it is created for, unless they exist. It is one statement: without its
- * identity, an account could lose that identity to another one. If the identity leads to another account, none is
- * created.
+ * Inserts an account and the identity that it is created for, unless they exist. Uses one statement: without its
+ * identity, an account could lose that identity to another account. If the identity belongs to another account, creates
+ * none.
  * @param username  of the identity, if it is inserted
  * @param isKeyNew  whether the signer made the key for this row: then the address was unknown and has no past transfers
  * @returns whether this call created the account
@@ -110,7 +110,7 @@ export async function insertAccount(
   const proof = attestation === undefined ? null : fromHex(attestation)
   const account = sql`${accountId}::uuid, ${userId}::text, ${fromHex(address)}::bytea, ${proof}::bytea, ${isKeyNew}::boolean`
   const columns = sql`account_id, user_id, address, attestation, is_key_new`
-  // A sponsor has no identity. So it is in no list of users, and nobody can send to it or sign in to it by name.
+  // A sponsor has no identity. So no list of users includes it, and nobody can send to it or sign in to it by name.
   const insert =
     provider === SPONSOR_PROVIDER
       ? sql`insert into accounts (${columns}) values (${account}) on conflict do nothing returning account_id`
@@ -129,8 +129,8 @@ export async function insertAccount(
 }
 
 /**
- * Requests the first funds on development networks. It waits, so that a first write succeeds; a failure never stops a
- * sign-in.
+ * Requests the first funds on development networks, and waits for them, so that a first write succeeds. A failure never
+ * stops a sign-in.
  */
 async function giveFirstCoins(
   { chains, clock, telemetry }: Pick<App, 'chains' | 'clock' | 'telemetry'>,

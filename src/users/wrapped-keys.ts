@@ -6,10 +6,10 @@ import type { Db } from '../store/db.ts'
 import { eachMinute } from './each-minute.ts'
 import { readKeptStatement } from './exported.ts'
 
-/** Stores the wrapped key of a new account, before anyone learns its address. An existing row remains. */
+/** Stores the wrapped key of a new account, before its address is returned to anyone. An existing row remains. */
 export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount): Promise<void> {
   await db
-    // An existing row is not locked: all sign-ups of a day share a data key.
+    // Do not lock an existing row: all sign-ups of a day share a data key.
     .with('data_key', (db) =>
       db
         .insertInto('wrapped_data_keys')
@@ -23,10 +23,10 @@ export async function storeWrappedKey(db: Db, { key, dataKey }: WrappedAccount):
 }
 
 /**
- * Copies the wrapped keys that the signer has and the database lacks: of accounts created while the database was
- * unavailable, and all keys after the signer wrapped them again. A key with another address than the stored one of its
- * user is not copied; the log names the user.
- * @returns how many were copied
+ * Copies the wrapped keys that the signer has and the database lacks: keys of accounts created while the database was
+ * unavailable, and all keys after the signer wrapped them again. If the stored address of a user differs from the
+ * key's, the key is not copied; the log names the user.
+ * @returns number of copied keys
  * @throws signer_unavailable, database_unavailable
  */
 export async function copyWrappedKeys({
@@ -44,7 +44,7 @@ export async function copyWrappedKeys({
       continue
     }
     await storePage(db, page)
-    // Before the page counts as copied: a repeated error is better than a lost one.
+    // Report before the page counts as copied: a repeated error is better than a lost one.
     for (const userId of await ofAnotherAddress(db, page.keys))
       telemetry.log.error('wrapped_key_of_another_address', { userId })
     if (isAnew || page.through !== through) await moveTo(db, page)
@@ -63,7 +63,7 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
     await db
       .insertInto('wrapped_data_keys')
       .values(dataKeys.map(dataKeyRow))
-      // After a change of the master key, the old one must not open what is stored from now on.
+      // After a change of the master key, the old master key must not open newly stored keys.
       .onConflict((on) =>
         on
           .column('id')
@@ -88,8 +88,8 @@ async function storePage(db: Db, { keys, dataKeys }: { keys: WrappedKey[]; dataK
             iv: (eb) => eb.ref('excluded.iv'),
             tag: (eb) => eb.ref('excluded.tag'),
           })
-          // A signer that lost its disk may have made another account for a user: retain the key of the one with the
-          // funds.
+          // A signer that lost its disk may have made another account for a user: retain the key of the account with
+          // the funds.
           .whereRef('wrapped_keys.address', '=', 'excluded.address')
           .where(sql<boolean>`wrapped_keys.wrapped <> excluded.wrapped`),
       )
@@ -126,7 +126,7 @@ async function dropUnused(db: Db, dataKeys: WrappedDataKey[]): Promise<void> {
     .execute()
 }
 
-/** Copies, each minute, keys that the signer made or wrapped again. A new key is also stored with its account. */
+/** Copies keys each minute that the signer made or wrapped again. A new key is also stored with its account. */
 export function startCopyingKeys(app: Pick<App, 'clock' | 'db' | 'signer' | 'telemetry'>): { stop(): Promise<void> } {
   const { log } = app.telemetry
   return eachMinute({

@@ -6,8 +6,8 @@ import { embeddedHome, openHome, type Home } from './history-home.ts'
 import seeds from './history-seeds.json' with { type: 'json' }
 import { runHistory } from './history-run.ts'
 
-const COUNT = 12
-/** Those that found something once, and as many others as make twelve. */
+const COUNT = 10
+/** Those that found something once, and as many others as make ten. */
 const FOUND = seeds.map(({ seed }) => seed)
 const OTHERS = Array.from({ length: COUNT }, (_, index) => index + 1).filter((seed) => !FOUND.includes(seed))
 const SEEDS = [...FOUND, ...OTHERS].slice(0, COUNT)

@@ -14,7 +14,7 @@ test(
       seed: 20_261_124,
       replicas: testCluster === null ? 1 : 2,
       cluster: testCluster,
-      writes: 200,
+      writes: 120,
       leastKills: 4,
       accounts: 8,
       deepest: 16,

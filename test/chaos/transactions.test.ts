@@ -59,7 +59,7 @@ for (const [index, { seed, replicas, found }] of seeds.filter(({ isLong }) => !i
         seed,
         replicas: many,
         cluster: testCluster,
-        writes: 500,
+        writes: 300,
         leastKills: 6,
         stormMs: 40_000,
         lifeMs: 4_000,

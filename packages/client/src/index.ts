@@ -9,6 +9,7 @@ export type {
   HistoryFilter,
   HistoryRange,
   MessageInput,
+  NftsRange,
   ReadCall,
   ReadOutcome,
   SendRequest,

@@ -9,6 +9,7 @@ import { createSiweMessage } from 'viem/siwe'
 import { createWalletClient, http } from 'viem'
 import { deploy } from '../../../src/devnet/deploy.ts'
 import { openBrowser } from '../../../test/kit/browser.ts'
+import { until } from '../../../test/kit/until.ts'
 import { world, type Person, type World } from '../../../test/world.ts'
 import { ApprovalRequired, createClient, InvalidInput, Refused, Reverted, type SessionState, SignedOut, type Client, type ClientOptions } from '../src/index.ts' // prettier-ignore
 import { viemAccount } from '../src/viem/index.ts'
@@ -125,6 +126,20 @@ test('a list is read page by page or to its end, and each page says how complete
   assert.ok(page.blockNumber! > 0)
 })
 
+test('an NFT that arrived twice is listed once', async () => {
+  const [address, me] = [here.facts.contracts.erc721!, here.alice.address]
+  const calls = [
+    { address, abi: 'mint(address to, uint256 tokenId)', args: [me, 77n] },
+    { address, abi: 'transferFrom(address from, address to, uint256 tokenId)', args: [me, me, 77n] },
+  ]
+  let mined = 0
+  for (const call of calls) mined = (await (await wallet.write(call)).mined()).receipt!.blockNumber
+  await until('the history has both', async () => (await wallet.nfts().page()).indexedTo! >= mined)
+  const all = []
+  for await (const { tokenId, value, tokenType } of wallet.nfts({ limit: 1, token: address })) all.push([tokenId, value, tokenType]) // prettier-ignore
+  assert.deepEqual(all, [['77', 1n, 'ERC721']])
+})
+
 test('errors of the service have their class, places and language', async () => {
   await assert.rejects(walletOf({ token: 'x' }).me(), SignedOut)
   await assert.rejects(wallet.user('DEV-bob'), (error) => error instanceof Refused && error.code === 'forbidden_user')
@@ -228,6 +243,7 @@ const METHODS: Record<string, keyof Client | `transaction.${string}` | null> = {
   'POST /v1/signatures/message': 'signMessage',
   'POST /v1/signatures/typed-data': 'signTypedData',
   'POST /v1/signatures/verify': 'verify',
+  'GET /v1/users/{userId}/nfts': 'nfts',
   'GET /v1/signatures': 'signatures',
   'GET /v1/signatures/{id}': 'signature',
   'GET /v1/approvals/{id}': 'approval',

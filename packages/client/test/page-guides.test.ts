@@ -12,13 +12,13 @@ const root = fileURLToPath(new URL('../../../', import.meta.url))
 test('the examples of the guides to pages have no type error', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-guides-'))
   t.after(async () => rm(folder, { recursive: true }))
-  const files = { browser: 'ts', react: 'tsx' }
+  const files = { browser: 'ts', react: 'tsx', server: 'ts' }
   for (const [name, type] of Object.entries(files)) {
     const text = await readFile(join(root, `docs/build/client/${name}.md`), 'utf8')
     const blocks = [...text.matchAll(new RegExp(`^\`\`\`${type}\\n([\\s\\S]*?)^\`\`\`$`, 'gm'))].map(
       ([, block]) => block!,
     )
-    assert.equal(blocks.length, type === 'ts' ? 3 : 1)
+    assert.equal(blocks.length, { browser: 3, react: 1, server: 4 }[name])
     await writeFile(join(folder, `${name}.${type}`), blocks.join('\n'))
   }
   const source = join(root, 'packages/client/src')

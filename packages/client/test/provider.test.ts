@@ -1,15 +1,16 @@
 // tier: default, because unmodified libraries drive a real server
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
-import { connect, createConfig, createStorage, disconnect, getAccount, reconnect, sendTransaction, signMessage, switchChain, waitForTransactionReceipt } from '@wagmi/core' // prettier-ignore
+import * as wagmi from '@wagmi/core'
 import { BrowserProvider, Contract, isError, verifyMessage, verifyTypedData } from 'ethers'
-import { createPublicClient, createWalletClient, custom, defineChain, parseAbi, type Address } from 'viem'
+import { createPublicClient, createWalletClient, custom, parseAbi, type Address } from 'viem'
 import { createSiweMessage } from 'viem/siwe'
 import { world, type World } from '../../../test/world.ts'
 import { announce, createProvider, ProviderError, type Provider } from '../src/provider/index.ts'
 import type { Session } from '../src/session.ts'
 import { chatelaine } from '../src/wagmi/index.ts'
 import { sessionOf } from './session-of.ts'
+import { chainOf, useWagmi } from './use-wagmi.ts'
 
 let here: World
 let erc20: Address
@@ -25,8 +26,6 @@ function providerOf(session: Session, other: Session = sessionOf(here.alice)): P
   const { origin, chainId } = here.facts
   return createProvider({ networks: { [chainId]: { origin, session }, [OTHER]: { origin, session: other } } })
 }
-const chainOf = (id: number) =>
-  defineChain({ id, name: `test ${id}`, nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 }, rpcUrls: { default: { http: [] } } }) // prettier-ignore
 
 /** A permit, which is signed without asking anyone. */
 const permit = () => ({
@@ -95,46 +94,8 @@ test('viem connects, switches, sends, waits, signs in with Ethereum, and sends c
   await assert.rejects(wallet.switchChain({ id: 1 }), { name: 'ChainDisconnectedError' })
 })
 
-test('wagmi connects, is connected after a reload, switches, sends, signs and disconnects', async () => {
-  const kept = new Map<string, string>()
-  const storage = createStorage({
-    storage: {
-      getItem: (key) => kept.get(key) ?? null,
-      setItem: (key, value) => void kept.set(key, value),
-      removeItem: (key) => void kept.delete(key),
-    },
-  })
-  const session = sessionOf(here.alice)
-  const other = sessionOf(here.alice)
-  const load = () => {
-    const provider = providerOf(session, other)
-    const [one, two] = [chainOf(here.facts.chainId), chainOf(OTHER)]
-    return createConfig({
-      chains: [one, two],
-      connectors: [chatelaine({ networks: {}, provider, rdns: 'example.wallet' })],
-      transports: { [one.id]: custom(provider), [two.id]: custom(provider) },
-      storage,
-      pollingInterval: 20,
-    })
-  }
-  const config = load()
-  const { accounts } = await connect(config, { connector: config.connectors[0]! })
-  assert.deepEqual([accounts, config.connectors[0]!.rdns], [[here.alice.address], 'example.wallet'])
-
-  // What a reload keeps: the session, and the storage of wagmi.
-  const reloaded = load()
-  assert.equal((await reconnect(reloaded)).length, 1)
-  assert.deepEqual([getAccount(reloaded).address, session.signIns], [here.alice.address, 1])
-  const hash = await sendTransaction(reloaded, { to: here.bob.address, value: 9n })
-  assert.equal((await waitForTransactionReceipt(reloaded, { hash, pollingInterval: 20 })).status, 'success')
-  const message = siwe(here.alice.address)
-  assert.equal(verifyMessage(message, await signMessage(reloaded, { message })), here.alice.address)
-  await switchChain(reloaded, { chainId: OTHER })
-  assert.deepEqual([getAccount(reloaded).chainId, getAccount(reloaded).isConnected, other.signIns], [OTHER, true, 1])
-  await disconnect(reloaded)
-  assert.deepEqual([getAccount(reloaded).isConnected, session.state.status, other.state.status], [false, 'signed-out', 'signed-out']) // prettier-ignore
-  assert.deepEqual(await reconnect(load()), [])
-})
+test('wagmi connects, is connected after a reload, switches, sends, signs and disconnects', async () =>
+  useWagmi(wagmi, here))
 
 /** Events of a provider, as texts. */
 function eventsOf(provider: Provider): string[] {
@@ -197,7 +158,7 @@ test('a provider is announced to whoever asks, until it stops', (t) => {
   const provider = providerOf(sessionOf(here.alice))
   const stop = announce(provider, { name: 'Wallet', icon: 'data:,', rdns: 'example.wallet', uuid: 'u' })
   const configOf = (rdns: string) =>
-    createConfig({ chains: [chainOf(here.facts.chainId)], connectors: [chatelaine({ networks: {}, provider, rdns })], transports: { [here.facts.chainId]: custom(provider) }, storage: null }) // prettier-ignore
+    wagmi.createConfig({ chains: [chainOf(here.facts.chainId)], connectors: [chatelaine({ provider, rdns })], transports: { [here.facts.chainId]: custom(provider) }, storage: null }) // prettier-ignore
   assert.equal(configOf('example.wallet').connectors.length, 1, 'wagmi drops the announced twin')
   assert.equal(configOf('example.other').connectors.length, 2)
   seen.length = 1

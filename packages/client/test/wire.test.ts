@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Static } from 'typebox'
 import type { WireApproval } from '../../../src/approvals/wire.ts'
-import type { AnyEntry } from '../../../src/balances/wire.ts'
+import type { AnyEntry, Nft } from '../../../src/balances/wire.ts'
 import type { Entry } from '../../../src/history/wire.ts'
 import type { Problem as WireProblem } from '../../../src/http/wire.ts'
 import type * as signatures from '../../../src/signatures/wire.ts'
@@ -38,6 +38,7 @@ test('each type of the client is the shape that the service writes', () => {
   holds<Fits<users.UserProfile, client.User>>()
   holds<Fits<users.Me, client.Me>>()
   holds<Fits<Omit<Static<typeof AnyEntry>, 'balance' | 'balanceBn' | 'decimals'> & { value: bigint; decimals: number }, client.Balance>>() // prettier-ignore
+  holds<Fits<Omit<Static<typeof Nft>, 'balance' | 'balanceBn'> & { value: bigint }, client.Nft>>()
   type Amount = Omit<Entry['amount'], 'value' | 'valueBn' | 'formatted'> & { value: bigint }
   holds<Fits<Omit<Entry, 'amount'> & { amount: Amount }, client.Transfer>>()
   holds<Fits<Amount, client.Transfer['amount']>>()

@@ -3,7 +3,7 @@ import { InvalidResponse } from './failures.ts'
 import type { Block } from '../rpc/block.ts'
 import { quantityIn } from '../../digits.ts'
 
-/** The end of the year 9999: a development chain's clock can be set beyond what a date can represent. */
+/** Last second of the year 9999: a development chain's clock can be set beyond the range of a date. */
 const LAST_SECOND = 253_402_300_799
 
 /**

@@ -3,20 +3,20 @@ import { RpcError, RpcUnavailable } from './failures.ts'
 import type { AskNode, Call } from './json-rpc.ts'
 
 const MAX_BATCH = 50
-/** batches in flight at a time; with more, batches would be smaller */
+/** maximum batches in flight; with more, batches would be smaller */
 const LANES = 4
 
-/** milliseconds after which a batch frees its slot: four that hang must not stop all reads */
+/** milliseconds after which a batch frees its slot: four batches that hang must not stop all reads */
 const LATE_MS = 1_000
 
-/** calls that wait for a slot, at most: a node that is so far behind answers no call in time */
+/** maximum calls that wait for a slot: a node that is so far behind answers no call in time */
 export const MAX_WAITING = 20_000
 
 type PendingCall = Call & { resolve: (value: never) => void; reject: (error: unknown) => void }
 
 /**
- * Sends calls in batches: calls made in one turn of the event loop form a batch, and while all slots are busy, calls
- * collect. No call waits only to be joined by others.
+ * Sends calls in batches: calls made in one turn of the event loop form a batch, and calls collect while all slots are
+ * busy. A free slot sends a call at once.
  */
 export function collected(
   ask: AskNode,

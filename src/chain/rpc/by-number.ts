@@ -10,10 +10,10 @@ const MAX_REMEMBERED = 1_000
 const PINNED = /^eth_(call|getBalance|getCode|getTransactionCount|getStorageAt)$/
 
 /**
- * Lets reads be pinned to a block's hash on nodes that accept only numbers (without EIP-1898: ganache 7, EthereumJS).
- * In one request to one node, the block of that number is read before and after the reads.
- * The results count only if it has the wanted hash both times. Otherwise the block is unknown, as a node with EIP-1898
- * would respond, and the read is repeated.
+ * Pins reads to a block's hash on nodes that accept only numbers (without EIP-1898: ganache 7, EthereumJS). In one
+ * request to one node, the block of that number is requested before and after the reads.
+ * The results count only if the block has the wanted hash both times. Otherwise the block counts as unknown, as a node
+ * with EIP-1898 would report it, and the read is repeated.
  * @param source.askOneNode  sends a batch whose results have to be consistent
  * @param isNeeded  whether any node of the network accepts only numbers
  */

@@ -16,7 +16,7 @@ const blockParameter = (at: At): unknown => {
 /** gas limit of a transaction (EIP-7825). Nodes reject calls with more, whatever they use: go-ethereum #32625, EDR */
 export const CALL_GAS = 2 ** 24
 
-/** bytes; longer results and reverts of a contract are not read */
+/** bytes; longer results and reverts of a contract are rejected */
 const MAX_RETURN_BYTES = 1_048_576
 const MAX_RETURN_CHARACTERS = 2 * MAX_RETURN_BYTES + 2
 
@@ -27,11 +27,11 @@ export type EthCall = { to?: Hex; data: Hex; from?: Hex; value?: bigint; gas?: n
 
 /**
  * Runs eth_call at one block.
- * @param to  absent: `data` is the code of a contract's creation, whose result is returned and not stored
+ * @param to  absent: `data` is the creation code of a contract, whose result is returned and not stored
  * @param value  wei
  * @param gas  highest gas that the call may use on the node
  * @throws RpcUnavailable, or RpcError if the node does not know the block or failed itself
- * @throws invalid_return_data  if the contract returns more than is read
+ * @throws invalid_return_data  if the contract returns more than MAX_RETURN_BYTES
  * @throws chain_timeout  if the node aborted the call
  */
 export async function ethCall(
@@ -61,7 +61,7 @@ export async function ethCall(
     if (!(error instanceof RpcError)) throw error
     if (!isExecutionError(error)) {
       if (!isGivenUp(error)) throw error
-      // A gateway's time-out concerns all calls of its batch; this one concerns the call itself.
+      // A gateway's time-out concerns all calls of its batch; this time-out concerns the call itself.
       if (/execution aborted/i.test(error.message)) rpc.expensive.note({ to, data })
       throw new AppError(
         'chain_timeout',
@@ -76,6 +76,6 @@ export async function ethCall(
   }
 }
 
-// Without the response as its cause: a collection of refusals would hold many megabytes.
+// Omit the response from the cause: a collection of such errors would occupy many megabytes.
 const tooLong = (how: 'answered' | 'reverted', cause?: RpcTooLarge): AppError =>
   new AppError('invalid_return_data', `The contract ${how} with more than 1 MiB.`, cause === undefined ? {} : { cause })

@@ -16,13 +16,12 @@ export type Connected = { rpc: Rpc; identity: ChainIdentity; newHeads: NewHeads 
 const TIMEOUT_MS = 10_000
 
 /**
- * Connects to the nodes of a network. Unavailable nodes are tried later, as long as one responds. A node of another
- * chain is rejected, because it was listed by mistake. WebSocket URLs are used only for new heads, and need not
- * respond.
+ * Connects to the nodes of a network. If at least one node responds, retries the unavailable ones later. Rejects a node
+ * of another chain, because it was listed by mistake. WebSocket URLs are used only for new heads, and need not respond.
  * @param urls  at least one of them http or https
  * @param wantedChainId  undefined: any chain id
- * @param intervalMs  returns the milliseconds between two blocks, if known: several nodes are probed no more often than
- *     heads move
+ * @param intervalMs  returns the milliseconds between two blocks, if known: several nodes are probed no more often
+ *   than heads move
  * @throws Error  if a node has another chain or lacks a required method; RpcUnavailable if none responds
  */
 export async function connect(
@@ -111,8 +110,8 @@ async function agreeOnChain(
 }
 
 /**
- * Checks that the responding nodes together have all required methods; the others are checked when they respond.
- * @throws Error  naming the methods that none has
+ * Checks that the responding nodes together have all required methods. The other nodes are checked when they respond.
+ * @throws Error  naming the methods that no node has
  */
 async function checkNeeds(members: Member[], onReadsByNumber: (member: Member) => void): Promise<void> {
   const answers = await Promise.all(

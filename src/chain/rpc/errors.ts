@@ -25,12 +25,12 @@ const sendPatterns: readonly [SendRefusal, RegExp][] = [
     'known',
     /already known|already imported|\bknown transaction|alreadyknown|existing tx with same hash|already exists in cache|already in the txpool/i,
   ],
-  // Concerns an authorization in the transaction (EIP-7702), not the transaction. Before `nonce_too_low`, whose text it
-  // includes.
+  // This concerns an authorization in the transaction (EIP-7702), not the transaction. It must precede `nonce_too_low`,
+  // whose text it includes.
   ['rejected', /authori(ty|[sz]ation)( list)?('s)? nonce/i],
   // geth and reth "replacement transaction underpriced"; erigon "could not replace existing tx"; nethermind
-  // AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". Before `underpriced`, whose text it
-  // includes.
+  // AcceptTxResult.ReplacementNotAllowed; EthereumJS "replacement gas too low". It must precede `underpriced`, whose
+  // text it includes.
   [
     'replacement_underpriced',
     /replacement (transaction )?underpriced|could not replace existing|replacementnotallowed|replacement (blob )?gas too low/i,
@@ -81,12 +81,12 @@ const OF_ZKSYNC =
 
 /**
  * Classifies a node's error for `eth_sendRawTransaction`.
- * @param error  what the call threw; anything but an error response of the node is `unknown`: the node may have
- *     accepted
+ * @param error  the error that the call threw; `unknown` unless it is an error response of the node, because the node
+ *   may have accepted the transaction
  */
 export function classifySendError(error: unknown): SendRefusal {
   if (!(error instanceof RpcError)) return 'unknown'
-  // A node that executes transactions quotes the contract's revert text, which may include "nonce too low" as well.
+  // A node that executes transactions includes the contract's revert text, which may contain "nonce too low" as well.
   const isExecution = error.rpcCode === -32015 || (error.rpcCode === 3 && !OF_ZKSYNC.test(error.message))
   if (isExecution || /\brevert/i.test(error.message)) return 'unknown'
   const text = typeof error.data === 'string' ? `${error.message} ${error.data}` : error.message
@@ -100,8 +100,8 @@ export function classifySendError(error: unknown): SendRefusal {
 export type NamedFees = { tip?: bigint; price?: bigint; baseFee?: bigint }
 
 const namedPatterns: readonly [keyof NamedFees, RegExp][] = [
-  // geth core/txpool/validation.go "transaction underpriced: gas tip cap 1, minimum needed 2"; bor, bsc and op-geth the
-  // same
+  // geth core/txpool/validation.go "transaction underpriced: gas tip cap 1, minimum needed 2"; bor, bsc and op-geth
+  // alike
   ['tip', /gas tip cap \(?\d+\)?,? (?:minimum needed|< pool minimum tip cap|< pool gas tip cap) \(?(\d{1,30})\b/i],
   // coreth core/txpool/validation.go "address 0x… have gas fee cap (1) < pool minimum fee cap (2)"; older geth for gas
   // prices
@@ -196,7 +196,7 @@ export function isUnknownBlock(error: RpcError): boolean {
   )
 }
 
-/** Returns whether the node has the block, but not its state, or not yet. */
+/** Returns whether the node has the block, but lacks its state, permanently or for now. */
 export function isForgottenState({ message }: RpcError): boolean {
   // geth: "missing trie node", "historical state … is not available", "state … is not available"; nethermind: "No state
   // available for block"; reth: "state at block … is pruned"; erigon: "old data not available due to pruning";
@@ -228,8 +228,8 @@ export const isRateLimited = (error: RpcError): boolean =>
   (error.rpcCode === -32005 && !mayBeQuoted(error)) || isHurried(error)
 
 /**
- * Returns the same as `isRateLimited` for requests whose response may be too long: only by HTTP status 429 and by
- * texts.
+ * Returns whether a rate limit was hit, for requests whose response may be too long. Unlike `isRateLimited`, uses only
+ * HTTP status 429 and texts.
  */
 export const isHurried = (error: RpcError): boolean =>
   !mayBeQuoted(error) &&
@@ -237,11 +237,11 @@ export const isHurried = (error: RpcError): boolean =>
   (error.rpcCode === 429 || /rate.?limit|too many requests|compute units|capacity|throttl|credits/i.test(error.message))
 
 /**
- * Returns whether a rate limit was hit by a call of a method. For logs, -32005 may only mean that one response is too
- * long, which says nothing about the node.
+ * Returns whether a call of a method hit a rate limit. For logs, -32005 may only mean that one response is too long,
+ * which is no evidence about the node.
  */
 export const isRateLimitedAt = (method: string, error: RpcError): boolean =>
   method === 'eth_getLogs' ? isHurried(error) : isRateLimited(error)
 
-/** A contract may revert with any of these words. */
+/** Returns whether the message may quote a contract, which can revert with any text. */
 const mayBeQuoted = ({ rpcCode, message }: RpcError): boolean => rpcCode === 3 || /revert/i.test(message)

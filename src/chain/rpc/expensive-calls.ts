@@ -7,8 +7,8 @@ const MAX_REMEMBERED = 10_000
 
 type Called = { to?: Hex | undefined; data: Hex }
 /**
- * Calls that used all their gas or returned too much. For a minute, calls of the same function are kept out of shared
- * batches.
+ * Calls that used all their gas or returned too much. For a minute, calls of the same function are sent outside of
+ * shared batches.
  */
 export type ExpensiveCalls = { note(call: Called): void; has(call: Called): boolean }
 
@@ -18,7 +18,7 @@ export function openExpensiveCalls({ ticks } = systemClock): ExpensiveCalls {
   return {
     note: (call) => void known.set(keyOf(call), ticks() + REMEMBERED_MS),
     has: (call) => {
-      // Usually it is empty, and every call checks it.
+      // The map is usually empty, and every call checks it.
       if (known.size === 0) return false
       const key = keyOf(call)
       const until = known.get(key)
@@ -30,5 +30,5 @@ export function openExpensiveCalls({ ticks } = systemClock): ExpensiveCalls {
   }
 }
 
-// By function, not by contract: a caller whose arguments burn all gas slows down no other function.
+// The key is the function, not the contract: a caller whose arguments use up all gas delays no other function.
 const keyOf = ({ to, data }: Called): string => (to ?? 'creation').toLowerCase() + data.slice(2, 10)

@@ -10,7 +10,10 @@ export class RpcError extends Error {
   }
 }
 
-/** There is no usable response: refused, dropped, not JSON, 5xx. For a broadcast this means unknown, never failed. */
+/**
+ * There is no usable response: the connection was refused or dropped, or the response is not JSON or has status 5xx.
+ * For a broadcast, the outcome is then unknown, never failed.
+ */
 export class RpcUnavailable extends Error {
   readonly timedOut: boolean
   constructor(message: string, options: { cause?: unknown; timedOut: boolean }) {
@@ -20,7 +23,7 @@ export class RpcUnavailable extends Error {
   }
 }
 
-/** The node responded with something that cannot be right, or not yet: ask again later, and never treat it as empty. */
+/** The node's response cannot be right, or not yet: retry later, and never treat it as empty. */
 export class InvalidResponse extends RpcUnavailable {
   constructor(message: string) {
     super(message, { timedOut: false })
@@ -36,7 +39,7 @@ export class WrongChain extends RpcUnavailable {
   }
 }
 
-/** The response was longer than what is read. Another node would send the same. */
+/** The response was longer than the limit. Another node would send the same. */
 export class RpcTooLarge extends RpcUnavailable {
   constructor() {
     super('the answer of the node is too large', { timedOut: false })

@@ -17,12 +17,12 @@ export type HttpReader = {
   finish(): HttpAnswer | null
 }
 
-/** The bytes are no HTTP/1.1 that is supported. */
+/** Thrown for bytes that are not HTTP/1.1 as supported here. */
 export class BadHttp extends Error {}
 
 const MAX_HEAD_BYTES = 32_768
 const MAX_LINE_BYTES = 1_024
-/** pieces of a body that may be of any size; with more, the average size in bytes has a minimum */
+/** maximum pieces of a body that may be of any size; beyond, the average size in bytes has a minimum */
 const MAX_CRUMBS = 10_000
 const MIN_PIECE_BYTES = 64
 
@@ -72,7 +72,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     return line
   }
 
-  /** @returns false if more bytes are needed */
+  /** Reads the next part of the response. @returns false if more bytes are needed */
   function step(): boolean {
     switch (state.at) {
       case 'head': {
@@ -136,7 +136,7 @@ export function newHttpReader(maxBytes: number): HttpReader {
     take: (chunk) => {
       held = held.length === 0 ? chunk : Buffer.concat([held, chunk])
       while (step());
-      // Bytes after the response belong to no request of ours.
+      // Bytes after the response belong to no request, so such a connection is not reused.
       return state.at === 'length' && state.left === 0 ? whole(isKept && held.length === 0) : null
     },
     finish: () => (state.at === 'end' ? whole(false) : null),
@@ -169,7 +169,7 @@ function readHead(text: string): ResponseHead {
       head.length = Number(value)
     }
   }
-  // RFC 9112 §6.3: a response with both may be an attempt at response smuggling.
+  // RFC 9112 §6.3: a response with Transfer-Encoding and Content-Length may be an attempt at response smuggling.
   if (head.isChunked && head.length !== null) throw new BadHttp('two Content-Length headers')
   return head
 }

@@ -23,7 +23,7 @@ type Exchange = {
   end: (outcome: HttpAnswer | Error) => void
 }
 
-/** The node had closed an idle connection: there was no response, so the request is repeated on another one. */
+/** Thrown if the node closed an idle connection before a response. The request is repeated on another connection. */
 class StaleConnection extends Error {}
 
 /**
@@ -56,7 +56,7 @@ export function openPost(url: string, clock = systemClock): Post {
     }
     socket.on('data', (chunk) => {
       const { exchange } = connection
-      // There is no request: these bytes would be taken for the response to the next one.
+      // No request is open: these bytes would count as the response to the next one.
       if (exchange === null) return void socket.destroy()
       exchange.hasAnswer = true
       try {
@@ -115,7 +115,7 @@ export function openPost(url: string, clock = systemClock): Post {
   function release(connection: HttpConnection, isReusable: boolean): void {
     connection.exchange = null
     if (!isReusable) return void connection.socket.destroy()
-    // An idle connection does not keep the process running.
+    // An idle connection must not prevent the process from ending.
     connection.socket.unref()
     idle.push(connection)
     waiting.shift()?.()
@@ -123,7 +123,7 @@ export function openPost(url: string, clock = systemClock): Post {
 
   const post = async (body: string, limits: { timeoutMs: number; maxBytes: number }): Promise<unknown> => {
     const until = clock.ticks() + limits.timeoutMs
-    // After a restart of the node all idle connections may be stale. A connection that closes during a long request
+    // After a restart of the node, all idle connections may be stale. A connection that closes during a long request
     // counts as well.
     for (let attempt = 0; attempt <= MAX_CONNECTIONS; attempt++) {
       try {
@@ -140,7 +140,7 @@ export function openPost(url: string, clock = systemClock): Post {
   return Object.assign(post, { close })
 }
 
-/** Returns everything before the body's length. */
+/** Returns the head of the request up to the value of Content-Length. */
 function headOf({ host, pathname, search, username, password }: URL): string {
   const secret = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
   const authorization = username === '' ? '' : `authorization: Basic ${Buffer.from(secret).toString('base64')}\r\n`

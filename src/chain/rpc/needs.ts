@@ -18,7 +18,7 @@ const needed: readonly Call[] = [
   { method: 'eth_getTransactionByHash', params: [NOTHING] },
   { method: 'eth_getTransactionReceipt', params: [NOTHING] },
   { method: 'eth_gasPrice', params: [] },
-  // No bytes are no transaction, so a node with the method returns an error about that.
+  // Empty bytes are not a transaction, so a node with the method reports an error about them.
   { method: 'eth_sendRawTransaction', params: ['0x'] },
 ]
 

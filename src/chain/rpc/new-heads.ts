@@ -5,19 +5,21 @@ import { exactQuantityIn } from '../../digits.ts'
 
 /**
  * Announcements of new blocks by nodes, so that polling can be less frequent. An announcement is only a hint: the block
- * is then requested as usual, and polling continues at a lower rate without announcements.
+ * is then requested as usual. Without announcements, polling continues at a lower rate.
  */
 export type NewHeads = {
-  /** false: no subscription is active, so silence means nothing */
+  /** false: no subscription is active, so the absence of announcements means nothing */
   isLive(): boolean
-  /** true if a higher block was announced recently: the node that is asked next may not have it yet */
+  /** true if a higher block was announced recently: the node that is asked next may lack it */
   hasAbove(number: number): boolean
   /** @returns a function that unsubscribes */
   onHint(listener: () => void): () => void
   close(): void
 }
 
-/** `position` in the settings' list, from 1: logs show it instead of the URL, which may include a key. */
+/**
+ * A WebSocket node. `position` in the settings' list, from 1: logs show it instead of the URL, which may include a key.
+ */
 export type HeadSource = { url: string; position: number }
 
 export type NewHeadsSettings = {
@@ -34,7 +36,7 @@ const BELIEVED_MS = 5_000
 const PATIENCE_MS = 10_000
 const FIRST_RETRY_MS = 500
 const MAX_RETRY_MS = 30_000
-/** bytes; a header has about 1,000 */
+/** maximum bytes of a message; a header has about 1,000 */
 const MAX_MESSAGE = 262_144
 
 export const isHeadUrl = (url: string): boolean => /^wss?:\/\//.test(url)
@@ -60,7 +62,7 @@ export function watchNewHeads(sources: readonly HeadSource[], settings: NewHeads
   }
 }
 
-/** Connects to one node, checks its chain and subscribes. After a loss it does the same again, with growing delays. */
+/** Connects to one node, checks its chain and subscribes. Reconnects after a loss, with growing delays. */
 function subscribe(
   { url, position }: HeadSource,
   {
@@ -90,7 +92,8 @@ function subscribe(
   function connect(): void {
     let timer: Timer | undefined
     let isAsked = false
-    // With compression a small message could become a large one; redirects could lead to another host.
+    // Disable compression, with which a small message could become a large one, and redirects, which could lead to
+    // another host.
     const opened = new WebSocket(url, {
       handshakeTimeout: patienceMs,
       maxPayload: MAX_MESSAGE,
@@ -99,7 +102,7 @@ function subscribe(
     })
     socket = opened
     const give = () => opened.terminate()
-    /** Any message shows that the connection is alive; after a silence it is pinged. */
+    /** Records a message, which shows that the connection is alive, and schedules a ping after the next silence. */
     const heard = () => {
       isAsked = false
       timer?.cancel()
@@ -133,7 +136,7 @@ function subscribe(
         isLive = true
         if (failures > 0) onNode(position, 'up')
         failures = 0
-        // Blocks announced before the subscription are not announced again: check once.
+        // Check once, because blocks announced before the subscription are not announced again.
         return tell(-1)
       }
       const number = message.method === 'eth_subscription' ? exactQuantityIn(message.params?.result?.number) : null
@@ -148,7 +151,7 @@ function subscribe(
       if (failures === 0) onNode(position, 'down')
       const waitMs = Math.min(MAX_RETRY_MS, firstRetryMs * 2 ** Math.min(failures++, 10))
       retryTimer = clock.after(waitMs * (0.75 + Math.random() / 2), connect).unref()
-      // Callers that relied on the subscription resume polling.
+      // Wake callers that relied on the subscription, so that they resume polling.
       tell(-1)
     })
   }

@@ -23,9 +23,9 @@ export type Member = {
   failuresInARow: number
   /** times that the breaker has opened since the node was last reliable */
   openings: number
-  /** the breaker: null while closed, otherwise when the node is tried again, in ticks */
+  /** end of the breaker's pause, in ticks; null while the breaker is closed */
   openUntil: number | null
-  /** methods that it lacks */
+  /** methods that the node lacks */
   lacks: Set<string>
 }
 
@@ -73,7 +73,7 @@ export function noteAnswer(member: Member, tookMs: number): boolean {
 }
 
 /**
- * Records a failed request. After three in a row the breaker opens, for longer each time.
+ * Records a failed request. After three failures in a row the breaker opens, for longer each time.
  * @returns true if it opened now
  */
 export function noteFailure(member: Member, now: number): boolean {
@@ -87,14 +87,14 @@ export function noteFailure(member: Member, now: number): boolean {
   return !wasOpen
 }
 
-/** Blocks by which a node may be behind the best one. Differences of one or two are common. */
+/** Blocks by which a node may be behind the best one. Differences of one or two are normal. */
 const MAX_LAG_BLOCKS = 2
 
 /**
  * Chooses a node for some calls: at random among the verified nodes that are not paused, near the best head and not
  * tried yet, weighted by speed and reliability. Calls at a tag such as `latest` go to a node with the best head.
  * @param random  returns a number from 0 to 1
- * @returns null if none is left
+ * @returns null if no such node remains
  */
 export function pick(
   members: readonly Member[],
@@ -104,7 +104,7 @@ export function pick(
 ): Member | null {
   const right = members.filter(({ identityState }) => identityState === 'verified')
   const closed = right.filter(({ openUntil }) => openUntil === null)
-  // If every breaker is open, the node whose pause ends first is tried now.
+  // If every breaker is open, use the node whose pause ends first.
   if (closed.length === 0)
     return right.filter((member) => !tried.has(member)).toSorted((a, b) => a.openUntil! - b.openUntil!)[0] ?? null
   const best = bestHead(closed)
@@ -124,10 +124,10 @@ export function pick(
   return draw(able, random)
 }
 
-/** blocks: a node that is further ahead of all others is wrong */
+/** number of blocks: a node that is further ahead of all others counts as wrong */
 const IMPLAUSIBLE_LEAD_BLOCKS = 1_000
 
-/** Returns the highest head. Of three or more nodes, a single one cannot make all others look late. */
+/** Returns the highest head. With three or more nodes, ignores a single node that is implausibly far ahead. */
 function bestHead(members: readonly Member[]): number {
   const [highest = 0, next, third] = members
     .flatMap(({ head }) => (head === null ? [] : [head]))

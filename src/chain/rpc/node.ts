@@ -7,16 +7,16 @@ import { openPost } from './http.ts'
 export type Node = { ask: AskNode; close(): void }
 
 /**
- * bytes of a response to one or many calls with short results. 2^24 gas pays for 2.8 MB of memory to return or revert
- * with; some nodes send it twice in hexadecimal, as `data` and within `message`.
+ * maximum bytes of a response to calls with short results. 2^24 gas pays for 2.8 MB of memory to return or revert with;
+ * some nodes send it twice in hexadecimal, as `data` and within `message`.
  */
 const MAX_SHORT_BYTES = 24 * 1_048_576
-/** bytes of a response with whole blocks, receipts or traces */
+/** maximum bytes of a response with whole blocks, receipts or traces */
 const MAX_LONG_BYTES = 128 * 1_048_576
 
 /**
- * milliseconds after which a node that rejected a batch gets one of that length again: the reason may have been its
- * bytes
+ * milliseconds after which a node that rejected a batch gets one of the same length again, because the reason may have
+ * been its bytes
  */
 const REFUSED_MS = 60_000
 
@@ -49,7 +49,7 @@ export function openNode(url: string, clock = systemClock): Node {
       triedAt = now()
       return await inParts(calls, maxBatch, left())
     } catch (error) {
-      // One long result must not cost the other calls theirs.
+      // One long result must not prevent the results of the other calls.
       if (!(error instanceof RpcTooLarge) || calls.length === 1) throw error
       return inParts(calls, Math.ceil(calls.length / 2), left())
     }
@@ -100,21 +100,21 @@ function readAnswers(calls: readonly Call[], firstId: number, body: unknown): un
   // A node may reject a whole request with one error object without an id.
   const forAll = answers.length === 1 && only && !isIdOf(only.id, calls, firstId) ? errorOf(only) : null
   if (forAll !== null) {
-    // -32600 is JSON-RPC's "invalid request": nodes respond with it to a batch that is too long.
+    // -32600 is JSON-RPC's "invalid request", with which nodes reject a batch that is too long.
     if (calls.length > 1 && (forAll.rpcCode === -32600 || /batch/i.test(forAll.message))) return 'batch refused'
     // An error with an id belongs to another call.
     if (only?.id === null || only?.id === undefined) return calls.map(() => forAll)
   }
   if (calls.length > 1 && !Array.isArray(body) && /batch/i.test(wordsOf(only))) return 'batch refused'
-  // Nearly all nodes respond in order.
+  // Fast path: nearly all nodes respond in order.
   if (answers.length === calls.length && answers.every((answer, index) => answer?.id === firstId + index)) {
     return answers.map((answer, index) => readAnswer(answer, calls[index]!.method))
   }
-  // A response with an unknown id may mean that all are shifted by one: none can be matched to its call.
+  // A response with an unknown id may mean that all are shifted by one: then no response can be matched to its call.
   if (answers.some((answer) => typeof answer?.id === 'number' && !isIdOf(answer.id, calls, firstId)))
     return calls.map(({ method }) => noAnswer(method))
   const byId = new Map<unknown, JsonRpcResponse | null>()
-  // If there are two responses to one call, it is unknown which is right.
+  // If one call has two responses, it is unknown which one is right.
   for (const answer of answers) byId.set(answer?.id, byId.has(answer?.id) ? null : answer)
   return calls.map(({ method }, index) => readAnswer(byId.get(firstId + index), method))
 }
@@ -134,14 +134,16 @@ function readAnswer(answer: JsonRpcResponse | null | undefined, method: string):
 const noAnswer = (method: string): RpcUnavailable =>
   new RpcUnavailable(`the node gave no answer to ${method}`, { timedOut: false })
 
-/** Returns the text of an error without a code, as gateways send it: `{"error":"batch not supported"}`. */
+/** Returns the text of an error without a code, such as a gateway's `{"error":"batch not supported"}`. */
 function wordsOf(answer: JsonRpcResponse | null | undefined): string {
   const said: unknown = answer?.error
   const words: unknown = typeof said === 'object' && said !== null && 'message' in said ? said.message : said
   return typeof words === 'string' ? words : ''
 }
 
-/** Reads an error. Gateways send `{"error":"bad gateway"}`: an error without a code does not come from a node. */
+/**
+ * Reads an error. An error without a code, such as a gateway's `{"error":"bad gateway"}`, does not come from a node.
+ */
 function errorOf({ error }: JsonRpcResponse): RpcError | null {
   if (typeof error !== 'object' || error === null || typeof error.code !== 'number') return null
   return new RpcError(error.code, typeof error.message === 'string' ? error.message : '', error.data)

@@ -15,13 +15,13 @@ const HEDGE_SHARE = 0.05
 const MAX_HEDGES_SAVED = 10
 /** shortest time in milliseconds after which a second node is asked */
 const MIN_HEDGE_MS = 5
-/** milliseconds that a node may take while another one could be asked, and the same as a multiple of its latency */
+/** milliseconds that a node may take while another one could be asked, and multiple of its latency that it may take */
 const MIN_PATIENCE_MS = 1_500
 const PATIENCE = 10
 
 /**
- * Sends calls to one of a network's nodes, and to another one if it fails, lags or is late. Each batch goes to one
- * node: `ask` lets other nodes supply missing results, `askOneNode` repeats the whole batch at another node.
+ * Sends calls to one of a network's nodes, and to another if the first fails, lags or is late. Each batch goes to one
+ * node: `ask` requests missing results from other nodes, `askOneNode` repeats the whole batch at another node.
  */
 export function poolOf({ clock, members, random = Math.random, onNode }: PoolSettings): {
   ask: AskNode
@@ -39,7 +39,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
       if (open.length === 0) return answers
       const missing = open.map((index) => calls[index]!)
       if (pick(members, missing, tried, random) === null || clock.ticks() >= until) return answers
-      // If the other nodes fail entirely, the results of this node count.
+      // If the other nodes fail entirely, use the results of this node.
       const others = await askAny(missing, tried, until).catch(() => [])
       for (const [index, answer] of others.entries())
         if (!isOpen(missing[index]!, answer)) answers[open[index]!] = answer
@@ -82,8 +82,8 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   }
 
   /**
-   * Asks a second node if the first is later than usual. The earlier results count, unless that node could not answer
-   * all calls, which is often the fastest response.
+   * Asks a second node if the first takes longer than usual. The earlier results count, unless their node could not
+   * answer all calls: such a failure is often the fastest response.
    */
   async function askHedged(
     member: Member,
@@ -103,7 +103,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
       timer.cancel()
     }
     const other = hedges < 1 ? null : pick(members, calls, tried, random)
-    // Calls at `latest` are not sent to a node that has seen less.
+    // Do not send calls at `latest` to a node with a lower head.
     if (other === null || (calls.some(isAtTag) && (other.head ?? 0) < (member.head ?? 0))) return first
     hedges--
     tried.add(other)
@@ -128,7 +128,7 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
     member.inFlight++
     try {
       const answers = await member.node.ask(calls, { timeoutMs })
-      // Without any result, the URL does not serve a node now.
+      // If there is no result at all, the URL does not serve a node now.
       if (answers.length > 0 && answers.every((answer) => answer instanceof RpcUnavailable)) throw answers[0]
       for (const [index, answer] of answers.entries())
         if (answer instanceof RpcError && isMissingMethod(answer)) member.lacks.add(calls[index]!.method)
@@ -151,8 +151,8 @@ export function poolOf({ clock, members, random = Math.random, onNode }: PoolSet
   /**
    * Sends the same bytes to one or several nodes. A node that did not respond may have accepted them. From then on only
    * success counts: a refusal such as "nonce too low" may mean that they are mined already.
-   * If a node rejects bytes by rules of its own, others are asked, because an outdated or more expensive node says
-   * nothing about the network.
+   * If a node rejects bytes by rules of its own, asks others, because an outdated or more expensive node is no evidence
+   * about the network.
    */
   async function broadcast(calls: readonly Call[], timeoutMs: number): Promise<unknown[]> {
     const until = clock.ticks() + timeoutMs
@@ -183,14 +183,15 @@ const isOwnRule = (answer: unknown): boolean => answer instanceof RpcError && OW
 const isUnsettled = (answer: unknown): boolean => answer instanceof RpcUnavailable || isOwnRule(answer)
 
 /**
- * @param before  undefined at the first node; RpcUnavailable after a node that may have accepted the bytes; otherwise a
- *     refusal by a node's own rules
+ * Returns the outcome so far, after one more node's response.
+ * @param before  undefined at the first node; RpcUnavailable after a node that may have accepted the bytes; otherwise
+ *   a refusal by a node's own rules
  */
 function settle(before: unknown, said: unknown): unknown {
   if (!(said instanceof Error) || classifySendError(said) === 'known') return said
   if (before instanceof RpcUnavailable) return before
-  // Several refusals by own rules: the first one remains. A refusal for the nonce or the funds, or no response, takes
-  // precedence.
+  // Of several refusals by nodes' own rules, the first one counts. A refusal for the nonce or the funds, or no
+  // response, takes precedence.
   if (before !== undefined && isOwnRule(said)) return before
   return said instanceof RpcError && isRateLimited(said)
     ? new RpcUnavailable('the node accepts nothing at the moment', { cause: said, timedOut: false })
@@ -202,7 +203,7 @@ const isOpen = (call: Call, answer: unknown): boolean =>
   isRetryableOnAnotherNode(call, answer) || isUnknownToIt(call, answer)
 
 /**
- * Returns whether null means that the node lags. Blocks requested by hash exist, and a block with a number may. A
+ * Returns whether null means that the node lags. Blocks requested by hash exist, and a block with a number may exist. A
  * balance, code or result of a call is never null.
  */
 const isUnknownToIt = ({ method, params }: Call, answer: unknown): boolean =>

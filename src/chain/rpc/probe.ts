@@ -14,11 +14,11 @@ export type Probing = {
 }
 
 /**
- * milliseconds between two checks of which nodes are to be probed, and between two probes while the block interval is
- * unknown
+ * milliseconds between two checks of which nodes are due for a probe, and between two probes while the block interval
+ * is unknown
  */
 const EVERY_MS = 1_000
-/** share of the block interval after which healthy nodes are probed again, and the longest time in milliseconds */
+/** share of the block interval after which healthy nodes are probed again, and its maximum in milliseconds */
 const SHARE_OF_INTERVAL = 0.4
 const MAX_EVERY_MS = 5_000
 const TIMEOUT_MS = 1_500
@@ -43,7 +43,7 @@ export function startProbes(
   const { clock } = probing
   const rounds = every(clock, everyMs, async () => {
     const paceMs = Math.min(MAX_EVERY_MS, SHARE_OF_INTERVAL * (intervalMs() ?? 0))
-    // A probe that is due within half an interval runs now, instead of half an interval late.
+    // Run a probe that is due within half an interval now, instead of half an interval late.
     const isDue = clock.ticks() - allAskedAt >= paceMs - everyMs / 2
     if (isDue) allAskedAt = clock.ticks()
     for (const member of members) {

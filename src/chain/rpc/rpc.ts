@@ -19,8 +19,8 @@ export { RpcError, RpcUnavailable } from './failures.ts'
 export type Rpc = {
   /**
    * Makes one JSON-RPC call. Calls made while others are in flight are sent together in one batch.
-   * @param options.alone  keeps a call that is known to be slow out of shared batches
-   * @param options.maxBytes  sends the call by itself, and reads no longer response
+   * @param options.alone  sends a call that is known to be slow outside of shared batches
+   * @param options.maxBytes  sends the call by itself, and rejects a longer response
    * @throws RpcError | RpcUnavailable
    */
   call<T = unknown>(
@@ -30,10 +30,10 @@ export type Rpc = {
   ): Promise<T>
   /**
    * Sends several calls in one request to one node; each result is a value or an RpcError.
-   * @throws RpcUnavailable  for all of them
+   * @throws RpcUnavailable  if no call has a result
    */
   batch(calls: Call[], options?: { timeoutMs?: number }): Promise<unknown[]>
-  /** calls that are kept out of shared batches */
+  /** calls that are sent outside of shared batches */
   expensive: ExpensiveCalls
   close(): void
 }
@@ -41,7 +41,7 @@ export type Rpc = {
 /** Called with the outcome of calls, for metrics. */
 export type OnCall = (method: string, outcome: 'ok' | 'error' | 'unavailable', count: number) => void
 
-/** Returns whether a method broadcasts: broadcasts are not retried like reads, and never wait behind a slow one. */
+/** Returns whether a method broadcasts. Broadcasts are not retried like reads, and never wait behind a slow call. */
 export const isSend = (method: string): boolean => method.startsWith('eth_send')
 
 const TIMEOUT_MS = 10_000
@@ -130,7 +130,7 @@ function outcomeOf(answer: unknown, failed: boolean): 'ok' | 'error' | 'unavaila
   return answer instanceof RpcError ? 'error' : 'ok'
 }
 
-/** Maps a node's failure to the error that callers of the API get. */
+/** Maps a node's failure to the error for callers of the API. */
 export function mapChainError(error: unknown): unknown {
   if (error instanceof RpcUnavailable) {
     return error.timedOut

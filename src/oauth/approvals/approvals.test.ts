@@ -78,7 +78,7 @@ test('a user signs in, reads what happens and who asks, and approves: the token 
   const { browser, page } = await visit('amy', id)
   assert.equal(page.url.pathname, pathOf(id))
   const shown = textOf(page.text)
-  const order = ['0x1f9840…01F984 may take 50 USDC', texts.askedBy, 'Demo application', 'demo.example', '203.0.113.7', texts.mayTake, texts.spender, texts.neverUsed, texts.warnings.long, texts.raw, texts.approve, texts.deny] // prettier-ignore
+  const order = ['Allow 0x1f9840…01F984 to take up to 50 USDC', texts.askedBy, 'Demo application', 'demo.example', '203.0.113.7', texts.mayTake, texts.spender, texts.neverUsed, texts.warnings.long, texts.raw, texts.approve, texts.deny] // prettier-ignore
   const places = order.map((one) => shown.replaceAll(' ', '').indexOf(one.replaceAll(' ', '')))
   assert.ok(
     places.every((place, index) => place >= 0 && place > (places[index - 1] ?? -1)),
@@ -123,6 +123,9 @@ test('a user signs in, reads what happens and who asks, and approves: the token 
 test('every kind of request is a page, and calls are approved by what they call', async () => {
   const id = await ask('ben', requestsOf('ben').batch!)
   const { browser, page } = await visit('ben', id)
+  const steps = [texts.step(1, 2), texts.mayTake, texts.step(2, 2), texts.callOf('0xdeadbeef'), texts.account]
+  const places = steps.map((one) => textOf(page.text).indexOf(one))
+  assert.deepEqual([places.includes(-1), places], [false, places.toSorted((a, b) => a - b)])
   for (const [name, content] of Object.entries(requestsOf('ben'))) {
     const one = await browser.go(pathOf(await ask('ben', content)))
     assert.equal(one.status, 200, name)

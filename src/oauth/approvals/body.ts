@@ -52,11 +52,13 @@ export function approvalBody(words: Texts, shown: Shown): string {
         described.text === null
           ? ''
           : html`<h2>${texts.textIs}</h2>
-              !${scrolling(texts.textIs, described.text)}`
+              !${scrolling(texts.textIs, described.text)}
+              <p class="muted">
+                <small>!${described.sentence === 'text' ? html`${texts.textHint} ` : ''}${texts.rawHint}</small>
+              </p>`
       }
+      !${described.sentence === 'order' ? html`<p>${texts.orderHint}</p>` : ''} !${stepsHtml(words, names, described)}
       <dl class="facts stacked">
-        !${movesHtml(words, names, described)}
-        !${described.calls.map(({ to, selector }) => fact(texts.contract, html`${texts.callOf(selector)}<br />!${addressHtml(words, names, to)}`)).join('')}
         !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
         !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
         !${described.count === 0 || simulated === null || simulated.isReverted ? '' : fact(texts.expected, changesHtml(words, names, simulated))}
@@ -119,8 +121,22 @@ function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { n
   `
 }
 
-/** Renders the moves and their recipients. A recipient of several consecutive moves is named once. */
-function movesHtml(words: Texts, names: Names, { moves }: Described): string {
+/** Renders what each step moves or calls. Several steps are numbered. */
+function stepsHtml(words: Texts, names: Names, { steps }: Described): string {
+  const texts = words.approvals
+  return steps
+    .map(({ moves, unknown }, index) => {
+      if (moves.length === 0 && unknown === null) return ''
+      const heading = steps.length === 1 ? '' : html`<h2>${texts.step(index + 1, steps.length)}</h2>`
+      const call = unknown === null ? '' : fact(texts.contract, html`${texts.callOf(unknown.selector)}<br />!${addressHtml(words, names, unknown.to)}`) // prettier-ignore
+      return html`!${heading}
+        <dl class="facts stacked">!${movesHtml(words, names, moves)}!${call}</dl>`
+    })
+    .join('')
+}
+
+/** Renders moves and their recipients. A recipient of several consecutive moves is named once. */
+function movesHtml(words: Texts, names: Names, moves: readonly Move[]): string {
   const texts = words.approvals
   return moves
     .map((move, index) => {
@@ -175,7 +191,9 @@ function tokenNote(words: Texts, names: Names, { token }: Move): string {
     names.token(token)?.isSpam === true
       ? html` <span class="badge danger" title="${words.account.spamHint}">${words.account.spam}</span>`
       : ''
-  return html`!${spam}<br /><small class="muted mono">${token}</small>`
+  return html`!${spam}<br /><small class="muted"
+      >${words.approvals.tokenContract} <span class="mono">${token}</span></small
+    >`
 }
 
 /** Renders a recipient or spender: the user's name if there is one, and always the whole address. */

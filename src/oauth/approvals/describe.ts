@@ -19,8 +19,8 @@ export type Described = {
   /** `call`: a call of an unknown function; `several`: calls that are executed together */
   sentence: Summary['sentence'] | 'call' | 'several'
   moves: Move[]
-  /** calls of unknown functions */
-  calls: { to: string; selector: Hex }[]
+  /** for each call its moves; `unknown`: contract and selector of a function that cannot be described. A message is one step */
+  steps: { moves: Move[]; unknown: { to: string; selector: Hex } | null }[]
   /** verifying contract of typed data without moves, with its checksum */
   contract: string | null
   /** number of calls; 0 for a message */
@@ -58,7 +58,7 @@ function describeMessage(stored: { kind: Message['kind']; content: string }, fac
     digest: digestFor(facts, { message: toHex(digestOf(message)) }),
     ...summary,
     warnings: summary.warnings.filter((one) => one !== 'unknown' || summary.sentence !== 'revoke'),
-    calls: [],
+    steps: [{ moves: summary.moves, unknown: null }],
     contract: verifyingContract === null || summary.moves.length > 0 ? null : checksummed(verifyingContract),
     count: 0,
     text: named === 'text' || named === 'login' ? visible(textOf(message)) : null,
@@ -77,24 +77,23 @@ const textOf = (message: Message): string =>
   message.kind === 'text' ? message.text : message.kind === 'bytes' ? message.bytes.toString('utf8') : ''
 
 function describeCalls(calls: { to: Hex; value: string; data: Hex }[], facts: MessageFacts): Described {
-  const read = calls.map(({ to, value, data }) =>
-    readCall({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }, facts.address),
-  )
-  const moves = read.flatMap((one) => one.moves)
-  const unknown = read.flatMap(({ selector }, index) =>
-    selector === null ? [] : [{ to: checksummed(fromHex(calls[index]!.to)), selector }],
-  )
+  const steps = calls.map(({ to, value, data }) => {
+    const { moves, selector } = readCall({ to: fromHex(to), value: BigInt(value), data: fromHex(data) }, facts.address)
+    return { moves, unknown: selector === null ? null : { to: checksummed(fromHex(to)), selector } }
+  })
+  const moves = steps.flatMap((step) => step.moves)
+  const isUnknown = steps.some(({ unknown }) => unknown !== null)
   return {
     digest: digestFor(facts, { calls }),
-    sentence: calls.length !== 1 ? 'several' : unknown.length > 0 ? 'call' : sentenceOf(moves[0]!),
+    sentence: calls.length !== 1 ? 'several' : isUnknown ? 'call' : sentenceOf(moves[0]!),
     moves,
-    calls: unknown,
+    steps,
     contract: null,
     count: calls.length,
     domain: null,
     warnings: [
       ...(moves.some(({ amount }) => amount === 'unlimited' || amount === 'all') ? (['unlimited'] as const) : []),
-      ...(unknown.length > 0 ? (['call'] as const) : []),
+      ...(isUnknown ? (['call'] as const) : []),
     ],
     text: null,
     raw: JSON.stringify(calls, null, 2),

@@ -43,7 +43,7 @@ export async function readNames(
   const tokens = lower([...moves, ...(simulated?.changes ?? [])].map(({ token }) => token))
   const others = lower([
     ...moves.map(({ to }) => to),
-    ...described.flatMap(({ calls, contract }) => [contract, ...calls.map(({ to }) => to)]),
+    ...described.flatMap(({ steps, contract }) => [contract, ...steps.map(({ unknown }) => unknown?.to ?? null)]),
   ])
   const [known, users] = await Promise.all([
     slices.readKnown(user, chainId, { tokens, others }).catch((error: unknown) => {

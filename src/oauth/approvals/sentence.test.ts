@@ -28,18 +28,18 @@ test('each kind of request is one sentence, with its warnings', () => {
   assert.deepEqual(table, [
     ['text', 'Sign this text', ''],
     ['payment', 'Pay 5 USDC to “bob” (0x222222…222222)', ''],
-    ['allowance', '0x1f9840…01F984 may take 50 USDC from your account until 27 Jun 2026, 20:26 UTC', 'long'],
+    ['allowance', 'Allow 0x1f9840…01F984 to take up to 50 USDC from your account until 27 Jun 2026, 20:26 UTC', 'long'],
     [
       'allowance without end',
-      '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
+      'Allow 0x1f9840…01F984 to take an unlimited amount of USDC from your account, with no end date',
       'unlimited',
     ],
     [
       'allowance of a namesake',
-      '0x1f9840…01F984 may take 50 of a token that calls itself “USDC” from your account, with no end date',
+      'Allow 0x1f9840…01F984 to take up to 50 of a token that calls itself “USDC” from your account, with no end date',
       '',
     ],
-    ['revocation', '0x1f9840…01F984 may no longer take USDC from your account', ''],
+    ['revocation', 'No longer allow 0x1f9840…01F984 to take USDC from your account', ''],
     ['order', 'Offer 1,000 USDC in a trade', 'recipient'],
     ['vote', 'Vote, or let someone vote for you', ''],
     ['power', 'Let others act for your account', 'power'],
@@ -49,16 +49,16 @@ test('each kind of request is one sentence, with its warnings', () => {
     ['tokens', 'Pay 25 USDC to “bob” (0x222222…222222)', ''],
     [
       'approve',
-      '0x1f9840…01F984 may take an unlimited amount of USDC from your account, with no end date',
+      'Allow 0x1f9840…01F984 to take an unlimited amount of USDC from your account, with no end date',
       'unlimited',
     ],
     [
       'collection',
-      '0x1f9840…01F984 may take everything you own of ART from your account, with no end date',
+      'Allow 0x1f9840…01F984 to take everything you own of ART from your account, with no end date',
       'unlimited',
     ],
     ['collectible', 'Give ART #77 to “bob” (0x222222…222222)', ''],
-    ['call', 'Run a function of the contract 0x1f9840…01F984', 'call'],
+    ['call', 'Run a program on the network: the contract 0x1f9840…01F984', 'call'],
     ['batch', 'Do these 2 things together', 'call'],
   ])
 })

@@ -10,7 +10,7 @@ import type { Move } from './read-call.ts'
 /** Describes the effect of a request in one sentence. */
 export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
   const { sentences } = words.approvals
-  const { sentence, moves, domain, calls, count } = described
+  const { sentence, moves, domain, steps, count } = described
   const [move] = moves
   switch (sentence) {
     case 'login':
@@ -22,7 +22,7 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     case 'opaque':
       return sentences[sentence]
     case 'call':
-      return sentences.call(whoText(words, names, calls[0]!.to))
+      return sentences.call(whoText(words, names, steps[0]!.unknown!.to))
     case 'several':
       return sentences.several(count)
     case 'order':
@@ -39,9 +39,10 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
     default: {
       if (move === undefined) return sentences.other
       const end = endOf(moves)
+      const listed = listText(words, names, moves)
       return sentences.allow(
         whoText(words, names, move.to),
-        listText(words, names, moves),
+        moves.every((one) => isLimit(names, one)) ? words.approvals.upTo(listed) : listed,
         end === null ? null : timeText(words, end),
       )
     }
@@ -59,6 +60,10 @@ function listText(words: Texts, names: Names, moves: readonly Move[]): string {
   const texts = moves.map((move) => moveText(words, names, move))
   return new Intl.ListFormat(words.locale, { type: 'conjunction' }).format(texts)
 }
+
+/** Returns whether a permission is for an amount, not for a collectible or for everything. */
+const isLimit = (names: Names, { token, item, amount }: Move): boolean =>
+  item === null && /^\d+$/.test(amount) && (token === null || names.token(token)?.isCollection !== true)
 
 /** Formats a move: an amount and its token. */
 export function moveText(words: Texts, names: Names, move: Move): string {

@@ -6,9 +6,9 @@ const TIMEOUT_MS = 30_000
 const PER_REQUEST = 100
 
 /**
- * Fetches the transaction count of each account on a network, including transactions that wait in the node's pool. Accounts with
- * count 0 are omitted. Only the commands that access a chain use this; the signer itself has no network access.
- * @param url        never shown, because it may contain a key
+ * Fetches the transaction count of each account on a network, including transactions that wait in the node's pool.
+ * Omits accounts with count 0. Only commands that access a chain use this; the signer itself has no network access.
+ * @param url        never printed, because it may contain a key
  * @param addresses  40 hexadecimal digits each
  * @throws StartError  if the node does not return every count
  */
@@ -36,7 +36,7 @@ export async function countAll(
 
 type CountCall = { method: string; params: string[] }
 
-/** Sends one batch; returns an answer for each call, undefined if there is none. */
+/** Sends one batch. Returns an answer for each call; undefined for a call without an answer. */
 async function call(url: string, calls: CountCall[]): Promise<unknown[]> {
   const body = JSON.stringify(calls.map((one, id) => ({ jsonrpc: '2.0', id, ...one })))
   let answers: unknown

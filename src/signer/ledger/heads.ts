@@ -7,33 +7,37 @@ import { isHeadOf } from '../../signer-wire/verifier.ts'
 import { readSignedHead, type SignedHead } from '../../signer-wire/wire.ts'
 
 /**
- * Signed heads of the ledger: the number of records, the Merkle root and the time. A head has the form of a transparency log's
- * checkpoint (C2SP tlog-checkpoint, a signed note). Each commit makes one and stores it. Answers include the newest head, and
- * anyone who retains it can show it later. A signer whose ledger does not continue a shown head refuses to sign.
+ * Signed heads of the ledger: the number of records, the Merkle root and the time. A head has the form of a
+ * transparency log's checkpoint (C2SP tlog-checkpoint, a signed note). Each commit makes and stores a head. Answers
+ * include the newest head, and anyone who retains it can show it later. A signer whose ledger does not continue a shown
+ * head refuses to sign.
  */
 export type Heads = {
   newest: () => string
-  /** signs where the ledger ends now; inside a transaction, before its commit. Does nothing if that is signed already */
+  /**
+   * signs the current end of the ledger, inside a transaction, before its commit. Does nothing if that end is signed
+   * already
+   */
   seal: () => void
-  /** why nothing is signed: the ledger does not continue a head that this signer has signed; null if it may sign */
+  /** why the signer refuses: the ledger does not continue a head that this signer has signed; null if it may sign */
   behind: () => string | null
   /**
-   * Checks a head that someone else has retained. A head of this signer that its ledger does not continue stops the signer, which
-   * stores the longest of these heads.
+   * Checks a head that someone else has retained. If this signer signed the head and its ledger does not continue it,
+   * the signer stops and stores the longest of these heads.
    * @returns whether this signer signed it
    */
   show: (note: string) => boolean
 }
 
 /**
- * Heads that were lost with an older store and that its operator overruled: all of these sizes, both ends included, signed before
- * this time. Heads that the ledger signed later have the same sizes and are not overruled.
+ * Heads that were lost with an older store, and that the operator overruled: all of these sizes, both ends included,
+ * signed before this time. Heads that the ledger signed later have the same sizes and are not overruled.
  */
 export type Overruled = { from: number; to: number; before: number }
 
 /**
  * Opens the heads of the ledger; inside a transaction.
- * @throws LedgerDamaged  if this signer did not sign the newest head in the store, or the ledger does not end there
+ * @throws LedgerDamaged  if this signer did not sign the newest head in the store, or if the ledger does not end there
  */
 export function openHeads({
   db,
@@ -79,7 +83,7 @@ export function openHeads({
   function openNewest(): { note: string; size: number; at: number } {
     const row = get.get('newest') as { note: string } | undefined
     if (row === undefined && identity.isNew) return sealAfter(0)
-    // Without this check, a truncated ledger would only look younger.
+    // Without this check, a truncated ledger would look like a younger one.
     if (row === undefined) throw new LedgerDamaged('The newest head of the ledger is missing.')
     const head = readSignedHead(row.note)
     if (head === null || !isHeadOf(identity, head)) throw new LedgerDamaged('The newest head of the ledger was not signed by this signer.') // prettier-ignore
@@ -89,8 +93,8 @@ export function openHeads({
   }
 
   /**
-   * Signs a head; its time is never before an earlier head, however the clock was set, because servers retain the head with the
-   * latest time.
+   * Signs a head. Its time is never before an earlier head, however the clock was set, because servers retain the head
+   * with the latest time.
    */
   function sealAfter(earlier: number): { note: string; size: number; at: number } {
     const head = { size: tree.size(), root: tree.root(), at: Math.max(now(), earlier) }

@@ -1,9 +1,9 @@
 import type { DatabaseSync } from 'node:sqlite'
 
-/*
- * Hashes, MACs and the tree protect the ledger's table, but searches for a nonce, an intent or a user go through an index. An
- * attacker who can write the file can create an index with the right definition that lacks a record. The record is intact then, but
- * is not found.
+/**
+ * Hashes, MACs and the tree protect the ledger's table, but searches for a nonce, an intent or a user use an index. An
+ * attacker who can write the file can create an index with the right definition that lacks a record. The record is then
+ * intact, but searches do not find it.
  */
 
 /** Each index of the ledger: its columns, and which records it contains. */
@@ -32,8 +32,8 @@ export function hiddenRecord(db: DatabaseSync, above: number): number | null {
 }
 
 /**
- * Runs SQLite's integrity check on the file, including tables against their indexes; null if it passes. It reads the whole file: 8
- * µs per record.
+ * Runs SQLite's integrity check on the file, including tables against their indexes; null if it passes. Reads the whole
+ * file: 8 µs per record.
  */
 export function fileFault(db: DatabaseSync): string | null {
   const [first] = db.prepare('PRAGMA integrity_check(1)').all() as { integrity_check: string }[]

@@ -31,7 +31,7 @@ export type LedgerSlot = { chainId: number; address: Buffer; nonce: number }
 
 export type Ledger = {
   tree: Tree
-  /** sizes of heads that were lost with an older store; the record of a restore overrules each */
+  /** sizes of heads that were lost with an older store; the record of each restore overrules them */
   overruled: readonly Overruled[]
   /** true if a restore was accepted and nothing was signed with a token since */
   isFreshlyRestored: boolean
@@ -74,8 +74,8 @@ export type Ledger = {
 /** The rule in the account record of an imported key (import-keys.ts). */
 export const IMPORTED = 'imported-key'
 /**
- * The rules of `export` records that replace lost ones (elsewhere.ts): a record that the ledger lost says that the key was exported
- * or imported.
+ * Rules of `export` records that replace lost ones (elsewhere.ts). Each states that a lost record shows the key as
+ * exported or imported.
  */
 export const TOLD = { exported: 'exported-before', imported: 'imported-before' } as const
 
@@ -108,7 +108,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     `SELECT seq, kind, address, chain_id, nonce, intent_id, effect, hash, record FROM ledger WHERE seq > ? ORDER BY seq LIMIT ?`,
   )
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')
-  // Two index searches; min and max in one SELECT would scan all rows of the account.
+  // Run two index searches: min and max in one SELECT would scan all rows of the account.
   const lane = db.prepare(`SELECT
     (SELECT min(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS lowest,
     (SELECT max(nonce) FROM ledger WHERE address = ?1 AND chain_id = ?2 AND nonce IS NOT NULL) AS highest`)
@@ -188,7 +188,7 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
         yield { chainId: held.chainId, at: held.at, wei: dearerBy(held, before) }
       }
     },
-    // Only asked for a nonce far ahead. The records are verified, so that an inserted one allows no such nonce.
+    // Needed only for a nonce far ahead. The records are verified, so that an inserted record allows no such nonce.
     isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
     signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
@@ -213,10 +213,10 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   }
 }
 
-/** An aggregate of no rows. */
+/** Result of an aggregate over no rows. */
 type Nothing = { lowest: null; highest: null }
 
-/** Reads where the ledger ends. @throws LedgerDamaged */
+/** Reads the end of the ledger. @throws LedgerDamaged */
 export function readHead(db: DatabaseSync): LedgerHead {
   const row = db.prepare('SELECT count, record FROM ledger_head').get() as LedgerHead | undefined
   if (row === undefined) throw new LedgerDamaged('The head record of the ledger is missing.')
@@ -258,7 +258,10 @@ export function follow(previous: LedgerHead, row: LedgerRow): LedgerHead {
 const broken = (seq: number): LedgerDamaged =>
   new LedgerDamaged(`Record ${seq} of the ledger was altered, or one before it is missing.`)
 
-/** Compares the ledger with its witness. @throws LedgerDamaged  if the store is older than what the signer has answered for */
+/**
+ * Compares the ledger with its witness. @throws LedgerDamaged  if the store is older than the signatures that the
+ * signer has returned
+ */
 export function checkWitness(db: DatabaseSync, head: LedgerHead, witness: LedgerHead | null): void {
   if (witness === null) {
     if (head.count === 0) return
@@ -283,8 +286,8 @@ const FRESHLY_RESTORED = `SELECT 1 FROM (SELECT max(seq) AS seq FROM ledger WHER
   WHERE restore.seq IS NOT NULL AND NOT EXISTS (SELECT 1 FROM ledger WHERE ledger.seq > restore.seq AND token_id IS NOT NULL)`
 
 /**
- * Returns a function that verifies one record anywhere in the ledger: the hash of its fields and of the record before it, and its
- * MAC. The start verifies only the newest records. The function throws LedgerDamaged.
+ * Returns a function that verifies one record anywhere in the ledger: the hash of its fields and of the record before
+ * it, and its MAC. It is needed because the start verifies only the newest records. The function throws LedgerDamaged.
  */
 export function openOwnRecords(db: DatabaseSync, macs: Macs): (row: LedgerRow) => void {
   const recordAt = db.prepare('SELECT record FROM ledger WHERE seq = ?')

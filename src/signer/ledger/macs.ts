@@ -3,16 +3,17 @@ import { LedgerDamaged } from '../refusal.ts'
 import type { LedgerRow } from './record.ts'
 
 /**
- * MACs of the ledger's records. A MAC is the number of a data key's epoch (4 bytes) and an HMAC-SHA-256 of the record's hash. The
- * HMAC's key is derived from that data key. An attacker who can write the folder but lacks the master key cannot compute one, so a
- * recomputed hash chain is detected. MACs do not detect missing newest records or an older copy of the whole folder.
+ * MACs of the ledger's records. A MAC is the number of a data key's epoch (4 bytes) and an HMAC-SHA-256 of the record's
+ * hash. The HMAC's key is derived from that data key. An attacker who can write the folder but lacks the master key
+ * cannot compute a MAC, so a recomputed hash chain is detected. MACs do not detect missing newest records or an older
+ * copy of the whole folder.
  */
 export type Macs = {
   of: (record: Buffer) => Buffer
   isOf: (record: Uint8Array, mac: Uint8Array) => boolean
   /** the epoch whose key makes new MACs */
   epoch: () => number
-  /** derives a key of an epoch for another purpose than records; undefined if there is no such epoch */
+  /** derives a key of an epoch for a purpose other than records; undefined if there is no such epoch */
   keyFor: (purpose: string, epoch: number) => KeyObject | undefined
 }
 
@@ -51,7 +52,7 @@ export function openMacs({
     epoch: current,
     keyFor(purpose, epoch) {
       const key = keyOf(epoch)
-      // A record's hash has 32 bytes and no purpose has, so the two cannot be confused.
+      // A record's hash has 32 bytes and no purpose has 32 bytes, so the two cannot be confused.
       return key === undefined ? undefined : createSecretKey(hmac(key, Buffer.from(purpose, 'utf8')))
     },
   }

@@ -19,14 +19,14 @@ export type HeldMessage = MessageText & {
 }
 
 /**
- * The evidence of a message's record besides the token: its class, the host of a sign-in, and the rule that required the user's
- * approval (null if none did).
+ * Evidence in a message's record in addition to the token: its class, the host of a sign-in, and the rule that required
+ * the user's approval (null if none did).
  */
 export type MessageEvidence = { class: MessageClass; domain: string | null; requires: string | null }
 
 /** The ledger's messages. */
 export type MessageLedger = {
-  /** Reads the message of an intent; `isOther`: true if the intent has a record that is no message */
+  /** Reads the message of an intent; `isOther`: true if the intent has a record of another kind */
   ofIntent: (intentId: string) => { message: HeldMessage | null; isOther: boolean }
 }
 

@@ -34,7 +34,7 @@ type AccountNonce = { chainId: number; address: Buffer; nonce: number }
 
 /** The ledger's operations and authorizations, and the sponsor transactions that include them. */
 export type OperationLedger = {
-  /** the operation of an intent; `isOther`: true if something else was signed under the intent */
+  /** the operation of an intent; `isOther`: true if the intent has a record of another kind */
   ofIntent: (intentId: string) => { operation: HeldOperation | null; isOther: boolean }
   /** @param id  space and sequence, 32 bytes */
   ofId: (chainId: number, id: Buffer) => CarriedOperation | null
@@ -43,26 +43,28 @@ export type OperationLedger = {
   /** first attempts of the sponsor transactions that include an operation, oldest first */
   outersOf: (seq: number) => LedgerRow[]
   /**
-   * notes that the sponsor transaction of record `outer` includes these operations; inside the transaction that writes the record
-   * (`append`)
+   * records that the sponsor transaction of record `outer` includes these operations; inside the transaction that
+   * writes the record (`append`)
    */
   carry: (outer: number, operations: readonly number[]) => void
-  /** milliseconds since 1970 until which operations lost in a restore may be executed; 0: there are none */
+  /**
+   * milliseconds since 1970 until which operations lost in a restore may still be executed; 0: no operation was lost
+   */
   pausedUntil: number
   /** operations lost in a restore may have used sequences below it */
   sequenceFloor: bigint
 }
 
 /**
- * Bits of a floor below its milliseconds. One millisecond has 4,096 sequences, far more than a server uses in it, so a floor is
- * above all earlier sequences. A server can hold floors in a JavaScript number until the year 2039.
+ * Number of bits of a floor below its milliseconds. One millisecond has 4,096 sequences, far more than a server uses,
+ * so a floor is above all earlier sequences. A server can represent floors as JavaScript numbers until the year 2039.
  */
 const FLOOR_SHIFT = 12n
 
 /** Opens the ledger's operations. The last restore determines `pausedUntil` and `sequenceFloor`. */
 export function openOperations(db: DatabaseSync): OperationLedger {
   const ofIntent = db.prepare('SELECT * FROM ledger WHERE intent_id = ? ORDER BY seq')
-  // Runs for each operation of a transaction, so it reads only the needed columns.
+  // This runs for each operation of a transaction, so it reads only the needed columns.
   const ofId = db.prepare(
     `SELECT seq, user_id, client_id, raw FROM ledger WHERE chain_id = ? AND effect = ? AND kind = 'operation'`,
   )

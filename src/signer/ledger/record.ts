@@ -8,7 +8,9 @@ import type { SignRequest } from '../../signer-wire/wire.ts'
 /** A key export that was requested, cancelled or completed (exports.ts). */
 type ExportKind = 'export-request' | 'export-cancel' | 'export'
 
-/** What an account signs for sponsors to send (operation-ledger.ts); an authorization uses a nonce of the account. */
+/**
+ * Content that an account signs and sponsors send (operation-ledger.ts); an authorization uses a nonce of the account.
+ */
 type OperationKind = 'operation' | 'authorization'
 
 /** A signed message or typed data (message-ledger.ts); it uses no nonce. */
@@ -38,7 +40,7 @@ export type LedgerRow = {
   client_id: string | null
   token_id: string | null
   request_hash: Uint8Array | null
-  /** what was shown for it, as JSON */
+  /** evidence of the request, as JSON */
   evidence: string | null
   /** the policy that decided, and the charges to its limits */
   policy: string | null
@@ -48,12 +50,12 @@ export type LedgerRow = {
   mac: Uint8Array
 }
 
-/** A signature that the ledger holds, with its bytes. */
+/** A signature in the ledger, with its bytes. */
 export type LedgerAttempt = SignedAttempt & {
   /** number and time of the record; 0 before it is written */
   seq: number
   at: number
-  /** someone agreed to the cost (`isAgreed`) */
+  /** whether someone agreed to the cost (`isAgreed`) */
   isAgreed: boolean
   userId: string
   clientId: string | null
@@ -67,8 +69,8 @@ export type LedgerAttempt = SignedAttempt & {
 }
 
 /**
- * Returns whether someone agreed to the cost. Either a token or grant was shown, or it is the first attempt of a sponsor transaction,
- * whose gas the users signed.
+ * Returns whether someone agreed to the cost. Either the request had a token or grant, or it is the first attempt of a
+ * sponsor transaction, whose gas the users signed.
  */
 export const isAgreed = ({ tokenId, rule, kind }: { tokenId: string | null; rule: string; kind: string }): boolean =>
   tokenId !== null || (rule === OUTER && kind === 'send')
@@ -87,7 +89,7 @@ export type NewEntry = {
   | { kind: 'account' }
   | { kind: 'restore'; restored: Restored }
   | { kind: ExportKind; tokenId: string | null }
-  /** the application and token that agree to the cost; null: nobody */
+  /** the application and token that agree to the cost; null: nobody agreed */
   | (SignedRecord & { clientId: string | null; tokenId: string | null })
 )
 
@@ -103,8 +105,8 @@ export type SignedRecord = { rule: string } & (
 )
 
 /**
- * What is signed besides transactions; `hash` is the signed digest. `effect` of an operation is its id, of an authorization the
- * address of the code, and of a message the digest.
+ * Signed content other than transactions; `hash` is the signed digest. `effect` of an operation is its id, of an
+ * authorization the address of the code, and of a message the digest.
  */
 type SignedContent = {
   chainId: number

@@ -1,8 +1,10 @@
 import { LedgerDamaged } from '../refusal.ts'
 
-/** The known facts when an operator accepted an older copy as the store. The `raw` of the restore's record holds them. */
+/**
+ * Facts at the time when an operator accepted an older copy as the store. The `raw` of the restore's record holds them.
+ */
 export type Restored = {
-  /** where the lost ledger ended, by its witness; null if there was none */
+  /** the end of the lost ledger, by its witness; null if there was none */
   witness: { count: number; record: string } | null
   /** the size of the newest head that a server had shown and that this store did not reach; absent if there was none */
   shown?: number

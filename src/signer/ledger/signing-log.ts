@@ -9,11 +9,12 @@ import { openUnwitnessed, type Ledger } from './ledger.ts'
 export type SigningLog = { deks: Deks; ledger: Ledger; identity: SignerIdentity; heads: Heads }
 
 /**
- * Opens the ledger and its proofs, and creates in one transaction what a new store lacks. It does not check the witness or the
- * heads that were shown, so that a command can accept an older copy. The caller holds the store's lock, so no other process writes
- * to it.
+ * Opens the ledger and its proofs, and creates missing parts of a new store in one transaction. Does not check the
+ * witness or the shown heads, so that a command can accept an older copy. The caller holds the store's lock, so no
+ * other process writes to it.
  * @throws StartError     if the master key is not the one of this store, or is unavailable
- * @throws LedgerDamaged  if the end of the ledger is broken, this signer did not write it, or it is not where its newest head says
+ * @throws LedgerDamaged  if the end of the ledger is broken, if this signer did not write it, or if it differs from
+ *   its newest head
  */
 export async function openSigningLog(
   db: DatabaseSync,
@@ -24,7 +25,7 @@ export async function openSigningLog(
   return openUnwrapped(db, await unwrapDeks(db, kek), now, keysPerEpoch)
 }
 
-/** Opens the same with unwrapped data keys. @throws LedgerDamaged */
+/** Opens the ledger and its proofs like `openSigningLog`, with unwrapped data keys. @throws LedgerDamaged */
 export function openUnwrapped(
   db: DatabaseSync,
   unwrapped: OpenDeks,

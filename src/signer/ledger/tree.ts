@@ -136,7 +136,10 @@ function path(index: number, start: number, end: number, hashOf: HashOf): Buffer
     : [...path(index, middle, end, hashOf), hashOf(start, middle)]
 }
 
-/** `isWhole`: true if the verifier knows the subtree's hash from the older root. */
+/**
+ * Computes a consistency proof within a subtree. `isWhole`: true if the verifier knows the subtree's hash from the
+ * older root.
+ */
 function subproof(from: number, start: number, end: number, isWhole: boolean, hashOf: HashOf): Buffer[] {
   if (from === end) return isWhole ? [] : [hashOf(start, end)]
   const middle = start + split(end - start)

@@ -8,15 +8,16 @@ import { systemClock, type Timer } from '../../clock.ts'
 export type LedgerHead = { count: number; record: Buffer }
 
 /**
- * A copy of the ledger's head outside the database. If its log is truncated or an older file restored, SQLite silently recovers to
- * an earlier commit. The witness is then ahead of the ledger, and the signer refuses to start signing.
+ * A copy of the ledger's head outside the database. If the database's log is truncated or an older file restored,
+ * SQLite silently recovers to an earlier commit. The witness is then ahead of the ledger, and the signer refuses to
+ * sign.
  *
- * It is written after every commit and before the answers. So after a crash it may be behind the ledger, never ahead. A SIGKILL
- * does not lose it. It is synced to disk within a second; a power failure in between is harmless, because the database itself was
- * synced.
+ * It is written after every commit and before the answers. So after a crash it may be behind the ledger, never ahead. A
+ * SIGKILL does not lose it. It is synced to disk within a second; a power failure in between is harmless, because the
+ * database itself was synced.
  *
- * It does not detect an older copy of the whole folder, because the copy includes it. Heads that others have retained detect that
- * (heads.ts).
+ * It does not detect an older copy of the whole folder, because the copy includes it. Heads that others have retained
+ * detect that (heads.ts).
  */
 export type Witness = { write: (head: LedgerHead) => void; close: () => void }
 
@@ -25,8 +26,8 @@ const SLOT_BYTES = 64
 const SYNC_AFTER_MS = 1_000
 
 /**
- * Opens the witness file. @param head  where the ledger ends now; it and the file's directory entry are synced to disk before this
- * returns
+ * Opens the witness file. @param head  the current end of the ledger; it and the file's directory entry are synced to
+ * disk before this returns
  */
 export function openWitness(path: string, head: LedgerHead): Witness {
   const fd = openSync(path, constants.O_RDWR | constants.O_CREAT, 0o600)
@@ -42,7 +43,7 @@ export function openWitness(path: string, head: LedgerHead): Witness {
       timer ??= systemClock
         .after(SYNC_AFTER_MS, () => {
           timer = undefined
-          // An error is harmless: an older witness on disk only proves less.
+          // An error is harmless: an older witness on disk detects fewer losses.
           fdatasync(fd, () => {})
         })
         .unref()

@@ -36,8 +36,8 @@ export type ApprovedRequest = {
 
 export type Approvals = {
   /**
-   * Verifies an approval token; null if it is absent, or not valid for this signer now. An intent has one record forever, so the record
-   * spends the approval of its intent.
+   * Verifies an approval token; null if it is absent, or not valid for this signer now. An intent has one record
+   * forever, so that record uses up the approval of its intent.
    * @throws signer_unavailable  if no key was readable
    */
   read: (token: string | null) => Promise<Approval | null>
@@ -46,7 +46,7 @@ export type Approvals = {
 /** Maximum seconds from `iat` to `exp`. */
 const MAX_LIFE_SECONDS = 60
 
-/** Opens the verification of approval tokens. Their `typ` differs from other tokens', so no other token is accepted. */
+/** Opens the verification of approval tokens. Rejects all other tokens, because their `typ` differs. */
 export function openApprovals({
   keys,
   issuer,
@@ -76,7 +76,7 @@ function nothing(error: unknown): null {
 function toApproval(payload: JWTPayload, { tokenHash, at }: { tokenHash: string; at: number }): Approval | null {
   const { sub, jti, client_id, chain_id, intent, digest } = payload
   const { exp, iat } = payload as { exp: number; iat: number }
-  // As for access tokens: `iat` could lie years in the future.
+  // Bound `exp` by the clock as well, as for access tokens: `iat` could lie years in the future.
   if (exp - iat > MAX_LIFE_SECONDS || exp - at / 1_000 > MAX_LIFE_SECONDS + CLOCK_TOLERANCE_SECONDS) return null
   if (![sub, jti, client_id, intent, digest].every((one) => typeof one === 'string' && one !== '')) return null
   if (typeof chain_id !== 'number' || !/^[\x20-\x7e]{1,255}$/.test(jti!)) return null
@@ -100,9 +100,10 @@ function isApproved(approval: Approval | null, request: ApprovedRequest): approv
 }
 
 /**
- * Matches the required approval with the one in the request.
+ * Compares the required approval with the one in the request.
  * @param requires  the rule that requires an approval; null if none does
- * @returns  `requires`: the rule whose approval is missing, or null; `besides`: evidence for the ledger, which always has the rule
+ * @returns  `requires`: the rule whose approval is missing, or null; `besides`: evidence for the ledger, which always
+ *   has the rule
  */
 export function settleApproval(
   requires: string | null,

@@ -17,26 +17,31 @@ import { askWithdrawal, decideWithdrawal, type WithdrawalGrant } from './withdra
 
 /** Evidence for a signature, and the authority that follows from it. */
 export type Authority = {
-  /** the access token that was shown; its user and application must not be frozen */
+  /** the access token in the request; its user and application must not be frozen */
   token: TokenCaller | null
   /** the token or grant that agrees to the cost, as recorded; null: nobody agreed */
   caller: TokenCaller | null
   /** true: after a restore, sign only once the server has sent a list of freezes, because the restored store may lack one */
   waitsForList: boolean
-  /** the evidence to record, as JSON; `besides`: what was shown with the token, and what the content is */
+  /**
+   * returns the evidence to record, as JSON; `besides`: further evidence from the request, and the class of the content
+   */
   evidence: (rule: string, besides?: EvidenceBesides) => string | null
 }
 
 /**
- * Evidence besides the token: the class of a message, the host of a sign-in, the rule that demanded an approval, and the approval
- * that was shown.
+ * Evidence in addition to the token: the class of a message, the host of a sign-in, the rule that required an approval,
+ * and that approval.
  */
 export type EvidenceBesides = Partial<MessageEvidence> & { approval_sha256?: string; approval_jti?: string }
 
 export type TransactionAuthority = Authority & {
-  /** true: a token or grant was shown for this transaction, or for every operation in it, so it may be the first of its nonce */
+  /**
+   * true: the request has a token or grant for this transaction, or for every operation in it, so it may be the first
+   * of its nonce
+   */
   isVouched: boolean
-  /** checks what this authority may sign, and names the rule; null: everything that the built-in rules allow */
+  /** decides what this authority may sign, and names the rule; null: only the built-in rules apply */
   decide: (ask: SignOrder) => Decision | null
   /** checks the limits of this authority. @throws policy_denied */
   askLimits: (inside: Limiting, attempt: NextAttempt) => PolicyVerdict
@@ -62,13 +67,13 @@ const byToken = (token: TokenCaller): TransactionAuthority & { token: TokenCalle
 /** Builds each kind of authority: what it may sign, which limits apply, and what is recorded as evidence. */
 export const authorities = {
   /**
-   * No token: fee bumps, cancellations and gap-filling transactions, within their own limits (`decideReplacement`, `decideFill`,
-   * unattended.ts).
+   * No token: allows fee bumps, cancellations and gap-filling transactions, within limits for requests without a token
+   * (`decideReplacement`, `decideFill`, unattended.ts).
    */
   nothing: { ...NONE, decide: withinBuiltIns, askLimits: noLimits } satisfies TransactionAuthority,
-  /** An access token: everything that its user's account may do, within the policy in force. */
+  /** An access token: allows everything that its user's account may do, within the policy in force. */
   token: byToken,
-  /** An access token, shown for a sponsor's account: a top-up of the token's user, within the top-up limits. */
+  /** An access token for a sponsor's account: allows a top-up of the token's user, within the top-up limits. */
   topUp: (token: TokenCaller, address: () => Buffer | null): TransactionAuthority => ({
     ...byToken(token),
     decide: ({ tx }) => decideTopUp(tx, address()),
@@ -76,8 +81,8 @@ export const authorities = {
       askTopUp(inside, { tx, sponsor: account.userId, person: token.userId, at }),
   }),
   /**
-   * A grant of the signer's own OS user, shown instead of a token: one withdrawal from a sponsor to one address. Lists of
-   * revocations do not cover grants.
+   * A grant of the signer's own OS user instead of a token: allows one withdrawal from a sponsor to one address. Lists
+   * of revocations do not cover grants.
    */
   grant: (grant: WithdrawalGrant): TransactionAuthority => ({
     ...NONE,
@@ -88,7 +93,10 @@ export const authorities = {
     askLimits: (_inside, { ask: { tx, intentId }, at }) => askWithdrawal(grant, { tx, intentId, at }),
     spend: (intentId) => void (grant.usedBy = intentId),
   }),
-  /** Operations in the ledger: a sponsor transaction that includes them, within the limits of their users and the sponsor. */
+  /**
+   * Operations in the ledger: allow a sponsor transaction that includes them, within the limits of their users and the
+   * sponsor.
+   */
   operations: {
     ...NONE,
     isVouched: true,
@@ -96,7 +104,7 @@ export const authorities = {
     decide: withinBuiltIns,
     askLimits: (inside, attempt) => ({ ...NO_POLICY, charges: askGas(inside, gasOf(attempt), attempt.at) }),
   } satisfies TransactionAuthority,
-  /** The cancellation of a sponsor transaction. A token allows it to use up its user's sequences, but agrees to no cost. */
+  /** Cancels a sponsor transaction. A token allows it to use up its user's sequences, but agrees to no cost. */
   cancel: (token: TokenCaller | null): TransactionAuthority => ({
     ...NONE,
     token,

@@ -8,7 +8,10 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** The maximum loss of a sponsor by one more attempt: the wei that it adds to the nonce's cost, and the gas of each user's operations. */
+/**
+ * Maximum loss of a sponsor by one more attempt: the wei that the attempt adds to the nonce's cost, and the gas of each
+ * user's operations.
+ */
 export type SponsoredGas = {
   chainId: number
   /** the account that pays: its user id and address */
@@ -20,7 +23,7 @@ export type SponsoredGas = {
   operations: readonly { userId: string; gasLimit: number }[]
 }
 
-/** Returns how much one more attempt can cost a sponsor on top of the nonce's earlier attempts. */
+/** Returns the additional cost of one more attempt to a sponsor, above the cost of the nonce's earlier attempts. */
 export function gasOf({ ask: { tx, carried = [] }, terms, attempts, account }: NextAttempt): SponsoredGas {
   const dearestPrice = attempts.reduce((most, { max }) => (max > most ? max : most), 0n)
   return {

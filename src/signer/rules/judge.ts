@@ -16,10 +16,10 @@ export type SignedAttempt = {
   priority: bigint
 }
 
-/** The lowest and highest signed nonce of an account on a chain. */
+/** Lowest and highest signed nonce of an account on a chain. */
 type SignedLane = { lowest: number; highest: number }
 
-/** The facts around the requested nonce. Facts that are seldom needed are functions. */
+/** Facts about the requested nonce. Facts that are seldom needed are functions. */
 export type SigningFacts<A extends SignedAttempt> = {
   /** signatures of this chain, address and nonce, oldest first */
   attempts: A[]
@@ -27,15 +27,15 @@ export type SigningFacts<A extends SignedAttempt> = {
   isElsewhere: boolean
   /** true if the account authorized code with this nonce (EIP-7702); no transaction may ever use it */
   isDelegation: boolean
-  /** true if a token was shown for this transaction, or for each operation in it */
+  /** true if the request has a token for this transaction, or for each operation in it */
   isVouched: boolean
   /** true if the account's key is also held elsewhere, where its nonces may be used */
   isHeldElsewhere: () => boolean
-  /** consecutive nonces that may be filled without a token: as many as a server binds before it signs one */
+  /** maximum consecutive nonces that may be filled without a token: as many as a server binds before it signs one */
   maxFills: number
   /** the account's lowest and highest signed nonce on this chain; null before the first */
   lane: () => SignedLane | null
-  /** the chain has used all nonces below it, by signatures that the ledger has lost */
+  /** all nonces below it are used on the chain, by signatures that the ledger has lost */
   floor: number
   /** counts the unsigned nonces of a range, both ends included */
   unsignedBetween: (low: number, high: number) => number
@@ -43,10 +43,13 @@ export type SigningFacts<A extends SignedAttempt> = {
   unvouchedBetween: (low: number, high: number) => number[]
 }
 
-/** The decision: return a stored signature, or sign as this kind. */
+/** Decision: return a stored signature, or sign as this kind. */
 export type Verdict<A> = { stored: A } | { sign: SignKind; terms: SignedAttempt }
 
-/** How far a nonce may be ahead of the lowest unsigned one. geth is sure to hold 16 transactions of a sender, reth at most 16. */
+/**
+ * Maximum distance of a nonce above the lowest unsigned one. Geth guarantees 16 transactions of a sender, reth holds at
+ * most 16.
+ */
 const MAX_AHEAD = 16
 
 /**
@@ -98,7 +101,7 @@ export function judge<A extends SignedAttempt>(ask: SignOrder, facts: SigningFac
   return { sign: isCancel ? 'cancel' : 'replace', terms }
 }
 
-/** The facts about an account's nonces that decide about an unsigned nonce. */
+/** Facts about an account's nonces for the decision about an unsigned nonce. */
 type LaneFacts = Pick<
   SigningFacts<SignedAttempt>,
   'floor' | 'lane' | 'unsignedBetween' | 'isHeldElsewhere' | 'isVouched'
@@ -109,9 +112,10 @@ export function assertReachable(nonce: number, facts: LaneFacts): void {
   const { floor } = facts
   if (nonce < floor) throw new Refusal('nonce_conflict', 'This nonce was used before the ledger was restored.')
   const lane = above(floor, facts.lane())
-  // Only the chain knows at which nonce an account starts, because the account may have been imported. With a token, an account may
-  // also start again at a lower nonce. Otherwise one gap-filling transaction at a very high nonce would lock an absent user out
-  // forever. With a token, an account whose key is also held elsewhere continues wherever the other holder stopped.
+  // Only the chain knows at which nonce an account starts, because the account may have been imported. With a token, an
+  // account may also start again at a lower nonce. Otherwise one gap-filling transaction at a very high nonce would
+  // lock an absent user out forever. With a token, an account whose key is also held elsewhere continues where the
+  // other holder stopped.
   if (lane !== null && leavesGap(nonce, lane, facts)) {
     const isExpected = facts.isVouched && (nonce < lane.lowest || facts.isHeldElsewhere())
     if (!isExpected)
@@ -128,7 +132,8 @@ function judgeUnseen<A extends SignedAttempt>({ kind, tx: { nonce } }: SignOrder
   if (kind !== 'cancel') {
     throw new Refusal('invalid_token', 'The first signature of a nonce needs the user’s access token.')
   }
-  // A gap-filling transaction costs its fee. Without this bound, a stolen server could burn an absent user's funds on fees.
+  // Bound the number of gap-filling transactions, because each costs its fee. Otherwise an attacker who controls the
+  // server could burn an absent user's funds on fees.
   if (neighbours(nonce, facts) >= facts.maxFills && !isVouchedAbove(nonce, facts)) {
     throw new Refusal(
       'invalid_token',
@@ -152,7 +157,7 @@ function above(floor: number, lane: SignedLane | null): SignedLane | null {
   return { lowest: Math.max(lowest, floor), highest: Math.max(highest, floor - 1) }
 }
 
-/** Counts the nonces directly below and above this one, without a break, that were filled without a token. */
+/** Counts the nonces without a gap directly below and above this one that were filled without a token. */
 function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouchedBetween }: SigningFacts<A>): number {
   const filled = new Set(unvouchedBetween(nonce - maxFills, nonce + maxFills))
   let [low, high] = [nonce, nonce]
@@ -162,8 +167,8 @@ function neighbours<A extends SignedAttempt>(nonce: number, { maxFills, unvouche
 }
 
 /**
- * Returns whether the user signed for a nonce at most MAX_AHEAD above this one. Then the gap blocks that nonce and may be filled,
- * however many others were filled next to it.
+ * Returns whether the user signed for a nonce at most MAX_AHEAD above this one. This nonce blocks that one, so it may
+ * be filled however many neighbours were filled.
  */
 function isVouchedAbove<A extends SignedAttempt>(
   nonce: number,
@@ -174,8 +179,8 @@ function isVouchedAbove<A extends SignedAttempt>(
 }
 
 /**
- * Returns whether a cancellation fills a nonce for which no token is or ever was shown. A cancellation of what its user signed may
- * cost what that user's writes may cost; a gap-filling one may not.
+ * Returns whether the request is a cancellation for a nonce for which no token is in the request or in the ledger. Such
+ * a cancellation may cost less than one of a write that its user signed.
  */
 export const isFill = <A extends SignedAttempt>(
   { tx: { nonce } }: SignOrder,

@@ -5,15 +5,15 @@ import { readPolicyVersion, type PolicyVersion } from '../policy/accept.ts'
 import { PolicyInvalid } from '../policy/json.ts'
 import type { LedgerRow } from '../ledger/record.ts'
 
-/** Newest records that a start searches for the latest policy; `verify` searches all of them. */
+/** Number of newest records that a start searches for the latest policy; `verify` searches all records. */
 export const LOOKED_AT = 100_000
 
 /**
- * Compares the policy in force with the policy that decided the ledger's latest record. An attacker who can write the folder but
- * lacks the master key thus cannot replace, change or remove the policy unnoticed.
+ * Compares the policy in force with the policy that decided the ledger's latest record. So an attacker who can write
+ * the folder but lacks the master key cannot replace, change or remove the policy unnoticed.
  * @param most  how many of the newest records to search
- * @param macs  verifies the record that names the policy, for a ledger that was not verified that far back; null: no check. If an
- * attacker removed the policy name from a record, the search finds an earlier one.
+ * @param macs  verifies the record that names the policy, for a ledger that was not verified that far back; null: no
+ *   check. If an attacker removed the policy name from a record, the search finds an earlier record.
  * @returns a sentence for the operator about the problem; null if there is none
  * @throws LedgerDamaged  if this signer did not write that record
  */
@@ -39,7 +39,7 @@ export function policyFault(
   return null
 }
 
-/** Makes the same comparison for a store that is opened read-only. */
+/** Compares the policies like `policyFault`, for a store that is opened read-only. */
 export function verifyKeptPolicy(db: DatabaseSync): string[] {
   const kept = db.prepare('SELECT document FROM policy').get() as { document: string } | undefined
   try {

@@ -23,7 +23,7 @@ import { feePair } from '../transaction.ts'
 import { dearerBy } from './unattended.ts'
 import type { LimitLeft } from '../../signer-wire/wire.ts'
 
-/** Data that the limits need. */
+/** Sources of the limits: policy, used amounts, and built-in limits. */
 export type Limiting = { policy: Pick<PolicyInForce, 'current'>; meters: Meters; limits: PolicyLimits }
 
 /** One more attempt of a nonce, after `attempts`. */
@@ -51,12 +51,12 @@ export type PolicyVerdict = {
 export const NO_POLICY: PolicyVerdict = { policy: null, charges: [], limits: [], requires: null }
 
 /**
- * Checks an attempt with a token against the operator's policy. Attempts without a token have limits of their own
+ * Checks an attempt with a token against the operator's policy. Attempts without a token have separate limits
  * (`decideReplacement`, unattended.ts). So a fee bump can unblock an account queue even if a policy limit is reached.
  *
  * - A first `send`: every rule applies.
- * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive earlier
- *   attempt that a token or grant was shown for.
+ * - A replacement or cancellation: only limits on fees apply. They are charged with the cost above the most expensive
+ *   earlier attempt that had a token or grant.
  * - A cancellation that is the first of its nonce also counts as a transaction.
  *
  * Charges are never refunded: only the server reports that a write failed, and a cancelled write can still be mined.
@@ -91,9 +91,9 @@ export function askPolicy(
 }
 
 /**
- * Checks the calls of one operation against the operator's policy. Each call is judged as a write of its own without fees, after
- * the calls before it. Either all calls are allowed or none. The operation is charged once, when it is signed, however often it is
- * batched.
+ * Checks the calls of one operation against the operator's policy. Judges each call as a write without fees, after the
+ * calls before it. Either all calls are allowed or none. The operation is charged once, when it is signed, however
+ * often it is batched.
  * @throws policy_denied
  */
 export function askPolicyOfCalls(
@@ -116,8 +116,8 @@ export function askPolicyOfCalls(
 }
 
 /**
- * Checks a message against the operator's policy. Each call with the same effect is judged as a call of an operation is, and charged
- * in full when the message is signed.
+ * Checks a message against the operator's policy. Judges each call with the same effect like a call of an operation,
+ * and charges it in full when the message is signed.
  * @returns  `isNamed`: rules of the policy allow the message by its classes or its type
  * @throws policy_denied
  */
@@ -150,7 +150,7 @@ const verdictOf = (
   requires,
 })
 
-/** Creates the refusal that the caller sees. */
+/** Creates the refusal for the caller. */
 export const rejected = (
   { rule, reason, told = reason, resetsAt }: Omit<PolicyRefusal, 'allowed'>,
   what: 'transaction' | 'message' = 'transaction',
@@ -162,7 +162,7 @@ export const rejected = (
 
 const toTime = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString())
 
-/** Converts to the form that the caller sees. It omits the amounts of a limit that is shared with other users. */
+/** Converts a limit to its form for the caller. Omits the amounts of a limit that is shared with other users. */
 export const toLimitLeft = ({ rule, limit, amount, used, left, resetsAt, isOwn }: LimitRoom): LimitLeft => ({
   rule,
   limit,

@@ -11,8 +11,8 @@ import { Refusal } from '../refusal.ts'
 const APPROVAL_RULE = 'message-approval'
 
 /**
- * Rejects typed data that an account's own code or a dispatcher could accept as an operation. It compares the domain separator by value,
- * for any network and account, so no name of a type or field can hide it.
+ * Rejects typed data that an account's own code or a dispatcher could accept as an operation. Compares the domain
+ * separator by value, for any network and account, so no name of a type or field can hide it.
  * @throws policy_denied
  */
 export function assertSignable({ message, from }: { message: Message; from: Buffer }): void {
@@ -25,15 +25,16 @@ const OWN_CODE = DELEGATES.flatMap((name) => [GAS_PAIRS[name].dispatcher, GAS_PA
 function isOfOwnCode(domain: TypedDomain, from: Buffer): boolean {
   const { chainId, verifyingContract } = domain
   if (verifyingContract === null) return false
-  // Delegate code uses the account as the verifying contract.
+  // Delegate code has the account as the verifying contract.
   if (verifyingContract.equals(from) || OWN_CODE.some((code) => code.equals(verifyingContract))) return true
   const separator = domainSeparator(domain)
   return chainId !== null && operationDomains(chainId, verifyingContract).some((own) => own.equals(separator))
 }
 
 /**
- * Checks the built-in rules that no policy can lift.
- * @throws policy_denied; invalid_message for a sign-in to another application, of another account or network, or too old
+ * Checks the built-in rules that a policy cannot override.
+ * @throws policy_denied; invalid_message for a sign-in to another application, of another account or network, or too
+ *   old
  */
 export function assertListed(
   { class: name, needs, problem }: Classified,

@@ -11,26 +11,26 @@ import { GENESIS, type LedgerRow } from '../ledger/record.ts'
 import { LedgerDamaged } from '../refusal.ts'
 import type { LedgerHead } from '../ledger/witness.ts'
 
-/*
- * A seal over all meters. It is the HMAC over the XOR of the HMACs of all rows and over where the ledger ended. The sum stays in
- * memory; the store holds the seal: epoch (4 bytes), record count (8), HMAC (32). Without the master key, nobody can lower, remove,
- * exchange or restore a row so that the sum is still right. Nor does the seal reveal the sum, which would help to find other rows
- * with the same sum. An older table with its older seal names an older end of the ledger. The records since then are counted on top
- * of it.
+/**
+ * A seal over all meters. It is the HMAC over two values: the XOR of the HMACs of all rows, and the end of the ledger.
+ * The sum remains in memory; the store holds the seal: epoch (4 bytes), record count (8), HMAC (32). Without the master
+ * key, nobody can lower, remove, exchange or restore a row and preserve the sum. The seal does not reveal the sum,
+ * which would help to find other rows with the same sum. If an older table with its older seal is restored, the seal
+ * names an older end of the ledger. The records since then are counted again.
  */
 
 const EPOCH_BYTES = 4
 const COUNT_BYTES = 8
 const PURPOSE = 'chatelaine meters key 1'
-/** rows whose HMAC is cached: the meters in use */
+/** maximum number of rows whose HMAC is cached: the meters in use */
 const MAX_REMEMBERED = 100_000
-/** meters held in memory during a recount */
+/** maximum number of meters held in memory during a recount */
 const MAX_COUNTED = 50_000
 
 /**
- * Checks that the table is unchanged since the last seal. If it was changed or never sealed, its meters are counted again from the
- * ledger, and each record is verified by its hash and MAC. So lowering a meter while the signer is stopped gains nothing. Call it
- * outside a transaction.
+ * Checks that the table is unchanged since the last seal. If it was changed or never sealed, counts its meters again
+ * from the ledger, and verifies each record by its hash and MAC. So lowering a meter while the signer is stopped has no
+ * effect. Call it outside a transaction.
  * @throws LedgerDamaged  if this signer did not write a record that has to be counted
  */
 export function openMeterSeal({
@@ -92,7 +92,7 @@ export function openMeterSeal({
 }
 
 /**
- * Returns where the ledger ended when the table was sealed, and the table's sum under the current key.
+ * Returns the end of the ledger at the time of the seal, and the table's sum under the current key.
  * @returns null if there is no valid seal of this table
  */
 function readSealed(
@@ -114,7 +114,7 @@ function readSealed(
   return { head, sum: own.equals(key) ? sum : sumOf(db, key)! }
 }
 
-/** Charges the table with the records after `from`. @returns the number of charges */
+/** Charges the table again with the records after `from`. @returns the number of charges */
 function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
@@ -148,8 +148,8 @@ function countAgain(db: DatabaseSync, macs: Macs, from: LedgerHead): number {
 
 /**
  * Sums the HMACs of all rows.
- * @returns null if a meter appears twice, which cancels out in the sum, or if the rows are not in ascending order, which a search
- * needs
+ * @returns null if a meter appears twice, which cancels out in the sum, or if the rows are not in ascending order,
+ *   which searches need
  */
 function sumOf(db: DatabaseSync, key: KeyObject): Buffer | null {
   const sum = Buffer.alloc(32)

@@ -6,24 +6,27 @@ import { decodeRestored } from '../ledger/restored.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
 
 /**
- * Used amounts of the limits of policies, top-ups and sponsored gas. The table follows from the ledger and is written in the same
- * commit.
+ * Used amounts of the limits of policies, top-ups and sponsored gas. The ledger determines the table, which is written
+ * in the same commit as a record.
  */
 export type Meters = {
   /**
-   * reads the meters as a transaction of this account sees them; `at` in milliseconds since 1970, `account` 40 hexadecimal digits
-   * or ANY_SPONSOR
+   * reads the meters for a transaction of this account; `at` in milliseconds since 1970, `account` 40 hexadecimal
+   * digits or ANY_SPONSOR
    */
   at: (at: number, account: string) => ReadMeter
-  /** adds to each charge the time from which the meter's later-dated contents count, for the record */
+  /** adds to each charge, for the record, the time from which the meter's later-dated contents count */
   dated: (charges: readonly MeterCharge[]) => DatedCharge[]
-  /** applies charges, so that the next read includes them; inside the transaction that writes the record */
+  /**
+   * adds charges to the meters in memory, so that the next read includes them; inside the transaction that writes the
+   * record
+   */
   charge: (at: number, charges: readonly DatedCharge[]) => void
   /** writes the charged meters at the end of that transaction, each meter once */
   write: () => void
 }
 
-/** Proves that the table is as this signer left it (meter-seal.ts). */
+/** Keeps the seal of the table current (meter-seal.ts), which shows whether this signer wrote the table. */
 export type MeterSeal = {
   /** notes a row that is written; inside the transaction */
   wrote: (meter: string, window: string) => void
@@ -31,27 +34,30 @@ export type MeterSeal = {
   write: () => void
 }
 
-/** Stands for an account: a restore that lost nonces of any sponsor fills the meter. */
+/**
+ * Account name for meters over all sponsors. A restore that lost nonces of any sponsor counts such a meter as used up.
+ */
 export const ANY_SPONSOR = 'any sponsor'
 
-/** Meters cached in memory; reading any other costs a search of the table. */
+/** Maximum number of meters cached in memory; reading any other costs a search of the table. */
 const MAX_CACHED = 100_000
 
 /** `from`, milliseconds since 1970: contents of the meter that are dated later count from this time; absent if there are none. */
 export type DatedCharge = MeterCharge & { from?: number }
 
 /**
- * Opens the meters. While the signer runs, setting the clock back frees nothing. Contents dated later than both the signer's start
- * and the meter's first use come from a clock that was ahead. They would last until that date, so they count from that first use.
- * They do not count from the start, because a machine may start with a clock far behind. No token is valid then, so nothing is
- * charged by that clock.
+ * Opens the meters. While the signer runs, setting the clock back frees nothing. Contents dated later than both the
+ * signer's start and the meter's first use come from a clock that was ahead. They would last until that date, so they
+ * count from that first use. They do not count from the start, because a machine may start with a clock far behind. By
+ * such a clock no token is valid, so nothing is charged.
  */
 export function openMeters(db: DatabaseSync, now: () => number, seal: MeterSeal): Meters {
   const get = db.prepare('SELECT window FROM meters WHERE meter = ?')
   const put = db.prepare('INSERT OR REPLACE INTO meters (meter, window) VALUES (?, ?)')
   const cached = new BoundedMap<string, MeterWindow | null>(MAX_CACHED)
   const unwritten = new Map<string, MeterWindow>()
-  // At least as late as every charge of this process, so countFrom never moves a charge that this process made.
+  // The latest time of any charge of this process, or later. So `countFrom` never moves a charge that this process
+  // made.
   let latest = now()
   const lostAt = readLostNonces(db)
   // An operation uses no nonce of its user. So if a sponsor lost nonces, any user's operations may be lost, and every user's meters
@@ -127,7 +133,7 @@ export function readSpent(text: string): DatedCharge[] | null {
 
 /**
  * Returns a meter's window after a record that charged it.
- * @param held  the window before; null if there is none
+ * @param held  the window before that record; null if there is none
  */
 export function charged(
   held: MeterWindow | null,
@@ -160,8 +166,8 @@ export function verifyMeters(db: DatabaseSync): string[] {
 }
 
 /**
- * Returns when the last restore was accepted in a ledger whose messages had used limits. A message leaves no trace on a chain, so
- * any restore may have lost some. Undefined if there was none.
+ * Returns when the last restore was accepted in a ledger whose messages had used limits; undefined if there was none. A
+ * message leaves no trace on a chain, so any restore may have lost some.
  */
 function readLostMessages(db: DatabaseSync): number | undefined {
   const sql = `SELECT max(at) AS at FROM ledger AS restore WHERE kind = 'restore' AND EXISTS
@@ -170,9 +176,10 @@ function readLostMessages(db: DatabaseSync): number | undefined {
 }
 
 /**
- * Returns the accounts of which a restore lost nonces, and when each restore was accepted. The amounts spent with those nonces are
- * unknown, so nothing more may be spent for one period. A nonce is lost if the chain had counted it and the ledger of that time has
- * no signature for it. Nonces below the account's first signature here, or below the floor of an earlier restore, do not count.
+ * Returns the accounts of which a restore lost nonces, with the time at which each restore was accepted. The amounts
+ * spent with those nonces are unknown, so nothing more may be spent for one period. A nonce is lost if the chain had
+ * counted it and the ledger at that time has no signature for it. Nonces below the account's first signature here, or
+ * below the floor of an earlier restore, do not count.
  */
 function readLostNonces(db: DatabaseSync): Map<string, number> {
   const lost = new Map<string, number>()

@@ -13,12 +13,12 @@ import { Refusal, StartError } from '../refusal.ts'
 import type { PolicyHealth } from '../../signer-wire/wire.ts'
 import { every, type Clock } from '../../clock.ts'
 
-/** The policy that decides: the newest usable policy that the file has contained. */
+/** The policy in force: the newest usable policy that the file has contained. */
 export type PolicyInForce = {
-  /** null: there never was one, and only the built-in rules decide */
+  /** null: there never was a policy, and only the built-in rules decide */
   current: () => PolicyVersion | null
   health: () => PolicyHealth
-  /** checks the file now; this happens every second as well */
+  /** reads the file now, in addition to every second */
   look: () => Promise<void>
   close: () => void
 }
@@ -30,10 +30,11 @@ const FIRST = -2
 const MAX_FILE_BYTES = 2 * MAX_POLICY_BYTES
 
 /**
- * Opens the policy in force, which is stored. A file that is missing, edited or older does not change it, even after a restart.
- * Removing the setting does not lift it.
- * @throws StartError  if a policy is configured and no usable one was ever in force, or if a newer policy decided the ledger:
- * transactions that it forbids would be signed
+ * Opens the stored policy in force. A file that is missing, edited or older does not change it, even after a restart.
+ * Removing the setting does not disable it.
+ * @throws StartError  if a policy is configured and no usable one was ever in force, or if a newer policy decided the
+ *   ledger:
+ * transactions that the newer policy forbids would be signed
  * @throws LedgerDamaged  if this signer did not write the record that names the deciding policy
  */
 export function openPolicyInForce({
@@ -95,7 +96,7 @@ export function openPolicyInForce({
     if (offer !== null) await group(FIRST, () => take(offer))
   }
 
-  /** Reads the file; null if it holds nothing newer. */
+  /** Reads the file; null if it has nothing newer. */
   function readNow(): PolicyVersion | null {
     try {
       // The stamp includes the trusted keys: with other keys, an unchanged file may become a valid policy.
@@ -126,7 +127,7 @@ export function openPolicyInForce({
     log.warn('policy_changed', { version: offer.document.version, before, hash: offer.hash })
   }
 
-  /** Logs each reason once. The file is read again every second, because it may be half written. */
+  /** Logs each reason once: the file is read again every second, and may be half written. */
   function refuse(error: unknown): void {
     const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT'
     const isOurs = error instanceof PolicyInvalid || error instanceof StartError
@@ -139,7 +140,7 @@ export function openPolicyInForce({
   }
 }
 
-/** Reads the stored policy. @throws StartError  because signing without it could sign what it forbids */
+/** Reads the stored policy. @throws StartError  because without it, the signer could sign what the policy forbids */
 function readKept(document: string): PolicyVersion {
   try {
     return readPolicyVersion(document)

@@ -7,9 +7,12 @@ export type PolicyLimits = {
   chains: ReadonlySet<number> | null
   /** wei: maximum of gas × maximum fee per gas of one transaction */
   maxFeeWei: bigint
-  /** wei: the same for a cancellation that fills a nonce for which no token was ever shown */
+  /**
+   * wei: maximum of gas × maximum fee per gas of a cancellation that fills a nonce for which no token was ever in a
+   * request
+   */
   maxFillFeeWei: bigint
-  /** consecutive nonces of an account that may be filled this way */
+  /** maximum consecutive nonces of an account that such cancellations may fill */
   maxFills: number
   /** how many times the agreed fee of a nonce an attempt without a token may cost */
   maxRaise: bigint
@@ -34,7 +37,7 @@ export type PolicyLimits = {
 
 export type Decision = { allowed: boolean; rule: string }
 
-/** Returns the rule that allows. @throws policy_denied */
+/** Returns the name of the rule that allows. @throws policy_denied */
 export function pass({ allowed, rule }: Decision, what: 'transaction' | 'message' = 'transaction'): string {
   if (!allowed)
     throw new Refusal(
@@ -47,12 +50,12 @@ export function pass({ allowed, rule }: Decision, what: 'transaction' | 'message
 
 type Rule = { name: string; applies: (tx: UnsignedTransaction, limits: PolicyLimits) => boolean; allows: boolean }
 
-/** The first rule that applies decides. A transaction to which no rule applies would be rejected. */
+/** The first rule that applies decides. If none applied, the transaction would be rejected. */
 const rules: readonly Rule[] = [
   { name: 'chain-not-listed', applies: ({ chainId }, { chains }) => chains?.has(chainId) === false, allows: false },
   { name: 'no-contract-creation', applies: ({ to }) => to === null, allows: false },
-  // The code that an account delegates to treats a call from the account to itself as its owner's order. In Calibur, such a call
-  // could add another key.
+  // The code that an account delegates to treats a call from the account to itself as a command of its owner. In
+  // Calibur, such a call could add another key.
   {
     name: 'no-call-of-own-account',
     applies: ({ from, to, data }) => to !== null && to.equals(from) && data.length > 0,
@@ -66,12 +69,12 @@ const rules: readonly Rule[] = [
   { name: 'default-allow', applies: () => true, allows: true },
 ]
 
-/** Returns the maximum cost of a transaction besides its value, in wei. */
+/** Returns the maximum fee of a transaction: its maximum cost without its value, wei. */
 const totalFee = ({ gas, fees }: Pick<UnsignedTransaction, 'gas' | 'fees'>): bigint => gas * feePair(fees).max
 
 /**
- * Checks the fee of a cancellation that fills a nonce for which no token was ever shown. The limit is low because the user is
- * absent. Otherwise an attacker who controls the server could burn the funds of every absent user.
+ * Checks the fee of a cancellation for a nonce for which no token was ever in a request. The limit is low because the
+ * user is absent. Otherwise an attacker who controls the server could burn the funds of every absent user.
  */
 export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLimits): Decision => ({
   allowed: totalFee(tx) <= maxFillFeeWei,
@@ -79,9 +82,9 @@ export const decideFill = (tx: UnsignedTransaction, { maxFillFeeWei }: PolicyLim
 })
 
 /**
- * Checks a replacement. Without a token the user is absent, so a fee bump far above the agreed fee is rejected. If the agreed fee
- * is very low because the network was nearly free, the replacement may cost as much as a gap-filling transaction. Gas below the
- * first attempt's is rejected, because it could turn a success into a failure.
+ * Checks a replacement. Without a token the user is absent, so a fee bump far above the agreed fee is rejected. If the
+ * agreed fee is very low because the network was nearly free, the replacement may cost as much as a gap-filling
+ * transaction. Gas below the gas of the first attempt is rejected, because it could turn a success into a failure.
  * @param first     the first attempt of the nonce
  * @param agreed    wei: the maximum that someone agreed to for the nonce
  * @param isAgreed  true if someone agrees to the cost of this attempt

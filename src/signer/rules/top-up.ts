@@ -9,12 +9,15 @@ import { OWN_RULES } from '../../signer-wire/wire.ts'
 
 const DAY_SECONDS = 86_400
 
-/** Returns whether a token is shown for a sponsor's account. A user's token may only transfer funds from there to the user. */
+/**
+ * Returns whether the request has a user's token for a sponsor's account. Such a token may only transfer funds to that
+ * user.
+ */
 export const isTopUp = ({ kind }: Pick<SignOrder, 'kind'>, { userId }: { userId: string }): boolean =>
   kind === 'send' && isSponsor(userId)
 
 /**
- * Decides about a top-up: it must go to the user whose token was shown and contain no call.
+ * Decides about a top-up: it must go to the token's user and contain no call.
  * @param address  the user's account; null: the user has no account here
  */
 export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer | null): Decision {
@@ -24,9 +27,9 @@ export function decideTopUp({ to, data }: UnsignedTransaction, address: Buffer |
 }
 
 /**
- * Charges a top-up to two limits per network and rolling day: one per user, one per sponsor. The operator's policy does not apply,
- * because it concerns users' own funds. Value plus maximum fee is charged, which is all that the sponsor can lose. A fee bump
- * without a token has other limits.
+ * Charges a top-up to two limits per network and rolling day: one per user, one per sponsor. The operator's policy does
+ * not apply, because it concerns users' own funds. The charge is value plus maximum fee, which is all that the sponsor
+ * can lose. Fee bumps without a token have other limits.
  * @throws policy_denied
  */
 export function askTopUp(

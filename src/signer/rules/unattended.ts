@@ -1,12 +1,15 @@
 import type { SignedAttempt } from './judge.ts'
 
-/** A signature without a token: its network, its time, and how many wei it added to the cost of the nonce. */
+/** A signature without a token: its network, its time, and the wei that it added to the cost of the nonce. */
 export type Unattended = { chainId: number; at: number; wei: bigint }
 
 export type UnattendedFees = {
-  /** tells whether the hourly limit of a network allows this amount more */
+  /** returns whether the hourly limit of a network covers this amount */
   hasRoom: (chainId: number, wei: bigint) => boolean
-  /** counts a signature that is about to be made; inside the group, so that two do not share the last amount */
+  /**
+   * counts a signature that is about to be made; inside the commit group, so that two signatures cannot use the same
+   * amount
+   */
   charge: (chainId: number, wei: bigint) => void
 }
 
@@ -14,11 +17,12 @@ const BUCKET_MS = 60_000
 const BUCKETS = 60
 
 /**
- * Opens the limit on fees signed without a token: fee bumps, cancellations and gap-filling transactions, per network and rolling
- * hour, over all accounts. A stolen server can request these for every account, so no number of accounts may raise the limit.
+ * Opens the limit on fees signed without a token: fee bumps, cancellations and gap-filling transactions, per network
+ * and rolling hour, over all accounts. An attacker who controls the server can request these for every account, so the
+ * limit does not grow with the number of accounts.
  *
- * Buckets last a minute, and 61 are added up, so slightly more than an hour counts, never less. Time never goes back while the
- * signer runs. A start counts the ledger's last hour again.
+ * Buckets last a minute, and 61 are added up, so slightly more than an hour counts, never less. Time never goes back
+ * while the signer runs. A start counts the ledger's last hour again.
  * @param earlier  the signatures of the last hour, in any order
  */
 export function openUnattendedFees({
@@ -64,10 +68,10 @@ export function openUnattendedFees({
 }
 
 /**
- * Returns the wei by which one more attempt exceeds the most expensive earlier attempt, because only one attempt of a nonce is
- * mined.
- * @param before  the attempts that the same limit was charged for. A limit for attempts without a token does not deduct those with
- * one, because their user may have paid little of what was agreed.
+ * Returns the wei by which one more attempt exceeds the most expensive earlier attempt. Only the excess counts, because
+ * only one attempt of a nonce is mined.
+ * @param before  the attempts that the same limit was charged for. A limit for attempts without a token does not
+ *   deduct attempts with one, because their user may have paid little of the agreed amount.
  */
 export function dearerBy(
   next: Pick<SignedAttempt, 'gas' | 'max'>,

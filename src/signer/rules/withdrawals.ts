@@ -10,9 +10,9 @@ import { feePair, type UnsignedTransaction } from '../transaction.ts'
 import { toHex } from '../../hex.ts'
 
 /**
- * A permission of the signer's own OS user for one withdrawal: from a sponsor to one address on one network, once. Its text is
- * shown instead of an access token. It is stored in memory only, so neither an older copy of the store nor a restart revives one.
- * The ledger holds what was signed by it, under one intent forever.
+ * A permission of the signer's own OS user for one withdrawal: from a sponsor to one address on one network, once. A
+ * request has its text instead of an access token. It is stored in memory only, so neither an older copy of the store
+ * nor a restart revives one. The ledger records the signature by it, under one intent forever.
  */
 export type WithdrawalGrant = {
   text: string
@@ -42,19 +42,22 @@ export type ShownGrant = {
 export type Withdrawals = {
   /** creates a grant and replaces any earlier one for the sponsor and network, used or not. @throws bad_request, unknown_account */
   grant: (request: unknown) => ShownGrant
-  /** finds the grant of a text; null if the text has not the form of a grant. @throws policy_denied  if the grant expired or is unknown */
+  /**
+   * finds the grant of a text; null if the text does not have the form of a grant. @throws policy_denied  if the grant
+   * expired or is unknown
+   */
   find: (text: string) => WithdrawalGrant | null
 }
 
-/** One hour, within which the server's operator must use the grant. */
+/** One hour in milliseconds, within which the server's operator must use the grant. */
 const LASTS_MS = 3_600_000
 const PREFIX = 'withdrawal_'
-/** The client id in records of withdrawals; no application has this id. */
+/** Client id in records of withdrawals; no application has this id. */
 const CLIENT_ID = 'withdrawal'
 const SCOPES = ['contracts:write']
 export const WITHDRAWAL = 'sponsor-withdrawal'
 
-/** Opens the withdrawal grants, of which there are none at the start. */
+/** Opens the withdrawal grants; none exists at the start. */
 export function openWithdrawals({
   keys,
   limits: { chains },
@@ -88,7 +91,7 @@ export function openWithdrawals({
       const text = `${PREFIX}${randomBytes(32).toString('base64url')}`
       const made = { text, userId, chainId, to, most, expiresAt: now() + LASTS_MS, usedBy: null }
       const of = `${userId} ${chainId}`
-      // A withdrawal that found the earlier grant may still be waiting for its turn, so expire that grant.
+      // A withdrawal with the earlier grant may still be waiting for its turn, so expire that grant.
       const earlier = grants.get(of)
       if (earlier !== undefined) earlier.expiresAt = 0
       grants.set(of, { ...made, caller: callerOf(made) })
@@ -117,8 +120,9 @@ export function decideWithdrawal({ kind, tx }: Pick<SignOrder, 'kind' | 'tx'>, {
 }
 
 /**
- * Checks a withdrawal against its grant when it is signed. A withdrawal uses up the whole grant, whatever the amount. The fee
- * counts, because the sponsor loses it as well. The operator's policy does not apply, because it concerns users.
+ * Checks a withdrawal against its grant when it is signed. A withdrawal uses up the whole grant, whatever the amount.
+ * The fee counts, because the sponsor loses it as well. The operator's policy does not apply, because it concerns
+ * users.
  * @throws policy_denied
  */
 export function askWithdrawal(
@@ -141,7 +145,7 @@ function callerOf({ text, userId, chainId, expiresAt }: Omit<WithdrawalGrant, 'c
     scopes: SCOPES,
     chainId,
     domains: [],
-    // The hash identifies the grant in the records without revealing its text, which anyone could show again.
+    // The hash identifies the grant in the records without revealing its text, which could be used again.
     tokenId: `${PREFIX}${tokenHash}`,
     tokenHash,
     jti: null,

@@ -8,9 +8,9 @@ import { attestedText, type AttestedAddress, type Hex, type Verbs } from '../../
 import type { KeptAccount } from '../keys/wrapping.ts'
 
 /**
- * Handles the verb `attest`: returns signed statements of user addresses, for the database to store with each address. It needs no
- * token, because the server names users that it knows. A user without an account, or whose key does not open, is omitted.
- * Errors: bad_request.
+ * Handles the verb `attest`: returns signed statements of user addresses, for the database to store with each address.
+ * Needs no token, because the server names users that it knows. Omits users without an account and users whose key does
+ * not open. Errors: bad_request.
  */
 export function attest(
   { identity, keys }: Pick<Inside, 'identity' | 'keys'>,
@@ -31,7 +31,8 @@ export function attest(
 }
 
 /**
- * Signs one address. It opens the key to derive the address, so an address that was only written into the store is not attested.
+ * Signs one address. Opens the key to derive the address, so an address that was only written into the store is not
+ * attested.
  * @throws key_damaged
  */
 export function attestationOf(

@@ -41,13 +41,13 @@ async function examine(inside: Inside, order: CancelOuterOrder) {
     authorise(token, { chainId, userId: null })
     freezes.assertMoves({ chainId, userId: token.userId })
   }
-  // The ledger says which dispatcher it is; the rules treat all dispatchers alike.
+  // The ledger names the actual dispatcher; the rules treat all dispatchers alike.
   const { dispatcher: to } = GAS_PAIRS.chatelaine
   pass(decide({ chainId, from, nonce, to, value: 0n, data: Buffer.alloc(0), gas, fees }, limits))
   return { account, authority: authorities.cancel(token) }
 }
 
-/** Adds the fields that come from the ledger. */
+/** Adds the fields that the ledger determines. */
 function complete(
   inside: Inside,
   { intentId, chainId, from, nonce, gas, fees, sequences, authorizations: list }: CancelOuterOrder,
@@ -82,7 +82,7 @@ function complete(
 }
 
 /**
- * Checks that each sequence is in the transaction and belongs to the user whose token was shown.
+ * Checks that each sequence is in the transaction and belongs to the token's user.
  * @throws bad_request, invalid_token, forbidden_user
  */
 function assertOwn(

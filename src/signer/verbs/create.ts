@@ -10,18 +10,17 @@ import type { KeptAccount } from '../keys/wrapping.ts'
 const ACCOUNTS_FIRST = -1
 
 /**
- * Handles the verb `createAccount`: returns the user's account and creates it if there is none. A new account is recorded in the
- * ledger like a signature. Otherwise a store that lost the account would silently create a second address for the same user.
- * Errors: bad_request, key_damaged.
+ * Handles the verb `createAccount`: returns the user's account and creates it if there is none. Records a new account
+ * in the ledger like a signature. Otherwise a store that lost the account would silently create a second address for
+ * the same user. Errors: bad_request, key_damaged.
  */
 export async function createAccount(inside: Inside, request: unknown): Promise<Verbs['createAccount']['answer']> {
   const { keys, ledger, group, now, identity } = inside
   const { userId } = readCreateAccountRequest(request)
-  // An account that is found here is committed: jobs run inside the open transaction, and nothing else runs in between.
+  // An account found here is committed, because jobs run inside the open transaction, and nothing else runs in between.
   const known = keys.ofUser(userId)
   if (known !== null) return answer(known, { isNew: false })
-  // This request does not wait for the master key. Until the next data key exists, the newest one wraps more accounts than its
-  // limit.
+  // Do not wait for the master key. Until the next data key exists, the newest one wraps more accounts than its limit.
   keys.prepare()
   return group(ACCOUNTS_FIRST, () => {
     const found = keys.ofUser(userId)

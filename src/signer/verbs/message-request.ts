@@ -15,7 +15,7 @@ import {
 export type MessageOrder = {
   intentId: string
   accessToken: string
-  /** the user's approval of exactly this request; null if none was shown */
+  /** the user's approval of exactly this request; null if the request has none */
   approval: string | null
   chainId: number
   from: Buffer
@@ -27,7 +27,7 @@ const CONTENTS = ['text', 'hex', 'typedData'] as const
 const FIELDS = new Set<string>(['intentId', 'accessToken', 'approval', 'chainId', 'from', 'requestHash', ...CONTENTS])
 
 /**
- * Parses a message request; it coerces and ignores nothing, like `readSignRequest`.
+ * Parses a message request. Coerces and ignores nothing, like `readSignRequest`.
  * @throws bad_request  naming the field; invalid_message, invalid_typed_data
  */
 export function readMessageRequest(request: unknown): MessageOrder {
@@ -50,7 +50,9 @@ function readContent(fields: Record<string, unknown>): Message {
   return withRefusals(() => readMessage({ [name]: fields[name] } as Parameters<typeof readMessage>[0]))
 }
 
-/** Runs the work, and refuses messages that it finds invalid. @throws invalid_message, invalid_typed_data */
+/**
+ * Runs the work, and turns its errors about invalid messages into refusals. @throws invalid_message, invalid_typed_data
+ */
 export function withRefusals<T>(work: () => T): T {
   try {
     return work()

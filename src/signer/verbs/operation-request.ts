@@ -28,10 +28,10 @@ import {
 export type OperationOrder = {
   intentId: string
   accessToken: string
-  /** the user's approval of exactly these calls; null if none was shown */
+  /** the user's approval of exactly these calls; null if the request has none */
   approval: string | null
   operation: GasOperation
-  /** false if a dry run names no sequence; the sequence is then 0 */
+  /** false if a dry run names no sequence; `sequence` is then 0 */
   hasSequence: boolean
   requestHash: Buffer | null
   authorizationNonce: number | null
@@ -61,7 +61,10 @@ const MAX_DEADLINE = 2 ** 40 - 1
 /** maximum bytes of one call's data: the packed form stores the length in three bytes */
 const MAX_CALL_DATA = 2 ** 24 - 1
 
-/** Parses an operation request; it coerces and ignores nothing, like `readSignRequest`. @throws bad_request  naming the field */
+/**
+ * Parses an operation request. Coerces and ignores nothing, like `readSignRequest`. @throws bad_request  naming the
+ * field
+ */
 export function readOperationRequest(request: unknown, { isDryRun }: { isDryRun: boolean }): OperationOrder {
   const fields = readFields(request, OPERATION_FIELDS)
   const { sequence, authorizationNonce } = fields
@@ -116,7 +119,7 @@ function readCalls(calls: unknown): OperationCall[] {
   })
 }
 
-/** Returns the dispatcher and delegate of a name; the default is this project's own pair. */
+/** Returns the dispatcher and delegate of a name; the default is the pair of this project. */
 function readPair(name: unknown): GasPair {
   if (name === undefined) return GAS_PAIRS.chatelaine
   if (typeof name !== 'string' || !isDelegateName(name)) throw bad('delegate is not a known delegate contract')
@@ -159,7 +162,7 @@ const OUTER_FIELDS = new Set<string>([
   'delegate',
 ] satisfies (keyof SignOuterRequest)[])
 
-/** Maximum operations per transaction; more gain nothing, as measured (docs/reference/gas-contracts.md). */
+/** Maximum operations per transaction; more bring no measurable gain (docs/reference/gas-contracts.md). */
 const MAX_OPERATIONS = 150
 
 /** Parses a `signOuter` request. @throws bad_request  naming the field */
@@ -194,7 +197,9 @@ export function readOuterRequest(request: unknown): OuterOrder {
   }
 }
 
-/** A parsed request to cancel a sponsor transaction. The ledger says which operations that transaction includes. */
+/**
+ * A parsed request to cancel a sponsor transaction. The ledger determines which operations that transaction includes.
+ */
 export type CancelOuterOrder = {
   intentId: string
   accessToken: string | null
@@ -243,8 +248,8 @@ export function readCancelOuterRequest(request: unknown): CancelOuterOrder {
 }
 
 /**
- * Parses the authorizations of a transaction. Each must be of an account with an operation in it, and each account may appear once.
- * The sponsor would only pay for any other authorization.
+ * Parses the authorizations of a transaction. Each must be of an account with an operation in it, and each account may
+ * appear once, because the sponsor would pay for any other authorization without use.
  * @throws bad_request
  */
 export function readDelegations(list: unknown, operations: readonly PackedOperation[]): OuterOrder['delegations'] {

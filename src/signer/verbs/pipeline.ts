@@ -24,7 +24,7 @@ import type { Checked } from '../../signer-wire/wire.ts'
 import type { Withdrawals } from '../rules/withdrawals.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
-/** Everything that the signer's verbs work with. */
+/** Parts of the signer that the verbs use. */
 export type Inside = {
   keys: Keys
   tokens: TokenVerifier
@@ -37,7 +37,7 @@ export type Inside = {
   freezes: Pick<Freezes, 'assertMoves' | 'isApplicationFrozen'>
   policy: Pick<PolicyInForce, 'current'>
   meters: Meters
-  /** @throws revocations_stale */
+  /** checks that signatures without a token are allowed. @throws revocations_stale */
   assertUnattended: () => void
   identity: Pick<SignerIdentity, 'origin' | 'sign'>
   now: () => number
@@ -47,21 +47,23 @@ export type Inside = {
 export type SigningJob<D> = {
   account: KeptAccount
   chainId: number
-  /** a group runs jobs in ascending order, so that requests that overtook each other on the way leave no gap */
+  /**
+   * position in a group, which runs jobs in ascending order, so that requests that arrived out of order leave no gap
+   */
   order: number
   authority: Authority
   /** checks the ledger, its rules and the limits */
   draft: (at: number) => D
 }
 
-/** Signatures that remain to be made after all checks. */
+/** A drafted signature: all checks have passed, and nothing is signed yet. */
 export type SignatureDraft<A> = Omit<PolicyVerdict, 'rule' | 'requires'> & {
   rule: string
-  /** the rule that demands the user's approval; null if none does, or if a valid one was shown */
+  /** the rule that requires the user's approval; null if none does, or if the request has a valid one */
   requires: string | null
-  /** recorded beside the token */
+  /** recorded in addition to the token */
   besides?: EvidenceBesides
-  /** true if the ledger holds all of it already */
+  /** true if the ledger has all of it already */
   stored: boolean
   /** wei charged to the network's hourly limit for signatures without a token or grant */
   unattendedWei: bigint
@@ -125,15 +127,15 @@ export const toChecked = ({ rule, stored, requires, limits }: SignatureDraft<unk
   ...(limits.length === 0 ? {} : { limits }),
 })
 
-/** Checks that nothing is missing of what is to be signed. @throws approval_required */
+/** Checks that no approval is missing. @throws approval_required */
 function assertComplete<D extends SignatureDraft<unknown>>(draft: D): D {
   if (draft.requires !== null) throw approvalRequired(draft.requires)
   return draft
 }
 
 /**
- * Returns the account that is to sign and the authority for it. It reports that an account is unknown only after the authority was
- * checked.
+ * Returns the account that is to sign and the authority for it. Reports an unknown account only after the check of the
+ * authority.
  * @throws unknown_account
  */
 export async function admit<A>(

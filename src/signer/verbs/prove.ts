@@ -6,8 +6,8 @@ import { readProveRequest } from '../request.ts'
 import type { Proof } from '../../signer-wire/wire.ts'
 
 /**
- * Handles the verb `prove`: proves that a signed head covers a record, or that one head continues another (RFC 9162 §2.1.3 and
- * §2.1.4). It needs no token, because a proof shows that a record exists, not what it holds.
+ * Handles the verb `prove`: proves that a signed head covers a record, or that one head continues another (RFC 9162
+ * §2.1.3 and §2.1.4). Needs no token, because a proof shows that a record exists, not its content.
  * Errors: bad_request, including for a record or size that the newest head does not cover.
  */
 export function prove({ ledger, heads }: { ledger: Ledger; heads: Heads }, request: unknown): Proof {

@@ -21,10 +21,11 @@ const FRAME_OVERHEAD = 256
 const ATTEMPT_OVERHEAD = 1_536
 
 /**
- * Handles the verb `recall`: returns the signatures of an intent or a nonce, newest first, up to what one frame holds; `hasMore`
- * says whether there are more. After a crash, the server fetches the signed bytes that it did not store. After a restore of its
- * database, it finds the intent of a transaction on the chain. It needs no token, because the bytes were returned before.
- * Errors: bad_request.
+ * Handles the verb `recall`: returns the signatures of an intent or a nonce, newest first, as many as one frame holds;
+ * `hasMore`:
+ * whether there are more. After a crash, the server fetches the signed bytes that it did not store. After a restore of
+ * its database, it finds the intent of a transaction on the chain. Needs no token, because the bytes were returned
+ * before. Errors: bad_request.
  */
 export function recall(ledger: Ledger, request: unknown): Verbs['recall']['answer'] {
   const asked = readRecallRequest(request)
@@ -95,12 +96,12 @@ function toRecalledDelegation(held: HeldDelegation): RecalledDelegation {
   return { seq, signedAt: at, intentId, from: toHex(account), ...toDelegationText(held) }
 }
 
-/** Records per request: about 3 ms of the thread that signs, and at most 200 kB of answer. */
+/** Maximum records per request: about 3 ms of the thread that signs, and at most 200 kB of answer. */
 const MAX_RECORDS = 500
 
 /**
- * Handles the verb `recallSince`: lists signatures after a record. It needs no token, because they were returned before. It omits
- * messages: a message uses no nonce, and the same request again returns the recorded signature.
+ * Handles the verb `recallSince`: lists signatures after a record. Needs no token, because they were returned before.
+ * Omits messages: a message uses no nonce, and the same request again returns the recorded signature.
  * Errors: bad_request.
  */
 export function recallSince(ledger: Ledger, request: unknown): RecalledSince {

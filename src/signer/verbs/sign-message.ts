@@ -35,8 +35,8 @@ export async function signMessage(inside: Inside, request: unknown): Promise<Sig
 }
 
 /**
- * Handles the verb `checkMessage`: makes the same checks in the same order. A missing approval is reported, not refused. Nothing is
- * signed, written or counted.
+ * Handles the verb `checkMessage`: makes the checks of `signMessage` in the same order. A missing approval is reported,
+ * not refused. Nothing is signed, written or counted.
  * Errors: those of `signMessage`, except approval_required.
  */
 export async function checkMessage(inside: Inside, request: unknown): Promise<CheckedMessage> {
@@ -69,7 +69,9 @@ async function examine(inside: Inside, ask: MessageOrder): Promise<SigningJob<Me
   return { account, authority, chainId, order: 0, draft: (at) => draftMessage(inside, wanted, at) }
 }
 
-/** Drafts a message: returns the recorded signature if there is one, else checks class, rules, policy and approval. */
+/**
+ * Drafts a message: returns the recorded signature if there is one, otherwise checks class, rules, policy and approval.
+ */
 function draftMessage(inside: Inside, wanted: WantedMessage, at: number): MessageDraft {
   const { intentId, chainId, from } = wanted.ask
   const { message: held, isOther } = inside.ledger.messages.ofIntent(intentId)

@@ -44,9 +44,9 @@ export async function signOperation(inside: Inside, request: unknown): Promise<S
 }
 
 /**
- * Handles the verb `checkOperation`: makes the same checks in the same order. If the request names a sponsor, it then makes the
- * checks of the sponsor transaction. A missing approval is reported, not refused. Nothing is signed, written or counted.
- * Errors: those of `signOperation`, except approval_required, then those of `signOuter`.
+ * Handles the verb `checkOperation`: makes the checks of `signOperation` in the same order. If the request names a
+ * sponsor, it then makes the checks of the sponsor transaction. A missing approval is reported, not refused. Nothing is
+ * signed, written or counted. Errors: those of `signOperation`, except approval_required, then those of `signOuter`.
  */
 export async function checkOperation(inside: Inside, request: unknown): Promise<Omit<Checked, 'kind'>> {
   const { ask, carried } = readCheckRequest(request)
@@ -87,7 +87,7 @@ function decideDelegate({ dispatcher, calls }: GasOperation, { signsCalibur }: P
   return calls.some(({ to }) => to.equals(NOBODY)) ? { allowed: false, rule: 'no-call-of-own-account' } : null
 }
 
-/** `rule`: allows the operation, unless the policy names other rules. */
+/** An operation to sign. `rule`: allows the operation, unless the policy names other rules. */
 type WantedOperation = {
   ask: OperationOrder
   token: TokenCaller
@@ -96,7 +96,10 @@ type WantedOperation = {
   digest: Buffer
 }
 
-/** Drafts an operation and its authorization: reuses what the ledger holds, and checks the rest against the policy. */
+/**
+ * Drafts an operation and its authorization: reuses their records in the ledger, and checks the rest against the
+ * policy.
+ */
 function draftOperation(inside: Inside, wanted: WantedOperation, at: number): OperationDraft {
   const { ask, token, digest } = wanted
   const { operation, intentId, authorizationNonce, requestHash } = ask
@@ -161,7 +164,9 @@ function draftOperation(inside: Inside, wanted: WantedOperation, at: number): Op
   }
 }
 
-/** Checks that no operation has the id, and that no operation lost in a restore can have it. @throws sequence_conflict */
+/**
+ * Checks that no operation has the id, and that no operation lost in a restore can have it. @throws sequence_conflict
+ */
 function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): void {
   if (operations.ofId(ask.operation.chainId, idOf(ask)) !== null)
     throw new Refusal('sequence_conflict', 'This sequence belongs to another operation.')
@@ -170,8 +175,8 @@ function assertUnused({ ledger: { operations } }: Inside, ask: OperationOrder): 
 }
 
 /**
- * Checks the deadline. After a restore it rejects every new operation for the maximum lifetime of an operation. Until then a lost
- * operation may still be executed, and its intent may have another id now.
+ * Checks the deadline. After a restore, rejects every new operation for the maximum lifetime of an operation. Until
+ * then, a lost operation may still be executed, and its intent may have another id now.
  * @throws clocks_apart, operations_paused
  */
 function assertInTime({ ledger, limits }: Inside, deadline: number, at: number): void {
@@ -188,7 +193,7 @@ const timeOf = (seconds: number): string => new Date(Math.min(seconds * 1_000, M
 const MAX_TIME_MS = 8.64e15
 
 /**
- * Returns the authorization that the ledger holds for the nonce; null if it is not signed yet or not requested.
+ * Returns the ledger's authorization for the nonce; null if it is not signed yet or not requested.
  * @throws nonce_conflict, nonce_gap
  */
 function delegatedBy(inside: Inside, { ask, token: { userId } }: WantedOperation): SignedAuthorization | null {
@@ -218,7 +223,7 @@ function delegate(
 const idOf = ({ operation: { space, sequence } }: OperationOrder): Buffer =>
   Buffer.concat([space, Buffer.from(sequence.toString(16).padStart(24, '0'), 'hex')])
 
-/** Returns what a server must know before it requests operations. */
+/** Returns the facts that a server needs before it requests operations. */
 export function operationsHealth(
   { operations }: Pick<Ledger, 'operations'>,
   { signsCalibur }: PolicyLimits,

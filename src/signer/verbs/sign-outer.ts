@@ -46,7 +46,7 @@ export async function signOuter(inside: Inside, request: unknown): Promise<Signe
   return signInTurn(inside, { account, authority, chainId, order: nonce, draft })
 }
 
-/** Adds the operations and authorizations that the ledger holds. */
+/** Adds the operations and authorizations from the ledger. */
 function complete(inside: Inside, order: OuterOrder): SignOrder {
   const { intentId, kind, tx } = order
   const carried = findOperations(inside, order)
@@ -119,7 +119,7 @@ function findOperations(
   })
 }
 
-/** Runs the work and reports its refusal as a refusal of the operation. @throws operation_refused */
+/** Runs the work and reports a refusal by it as a refusal of the operation. @throws operation_refused */
 function about(index: number, work: () => void): void {
   try {
     work()
@@ -128,7 +128,7 @@ function about(index: number, work: () => void): void {
   }
 }
 
-/** Returns each authorization as the ledger holds it. @throws bad_request */
+/** Returns each authorization from the ledger. @throws bad_request */
 export function findDelegations(
   { ledger }: Pick<Inside, 'ledger'>,
   { tx: { chainId }, delegations }: { tx: { chainId: number }; delegations: OuterOrder['delegations'] },

@@ -35,8 +35,8 @@ export async function sign(inside: Inside, request: unknown): Promise<Signed> {
 }
 
 /**
- * Handles the verb `check`: returns what `sign` would do now, and by which rule. It makes the same checks in the same order.
- * A missing approval is reported, not refused. Nothing is signed, written or counted.
+ * Handles the verb `check`: reports how `sign` would decide now, and by which rule. Makes the checks of `sign` in the
+ * same order. A missing approval is reported, not refused. Nothing is signed, written or counted.
  * Errors: those of `sign`, except approval_required.
  */
 export async function check(inside: Inside, request: unknown): Promise<Checked> {
@@ -78,7 +78,7 @@ async function readAuthority(
   return authorities.token(token)
 }
 
-/** Returns the address that the user's key yields, not the one that the store's row names. @throws key_damaged */
+/** Returns the address derived from the user's key, which the store's row may not match. @throws key_damaged */
 function addressOf(keys: Keys, userId: string): Buffer | null {
   const account = keys.ofUser(userId)
   return account === null ? null : keys.use(account, () => account.address)
@@ -89,12 +89,12 @@ const assertFits: WantedTransaction['assertFits'] = (kind, attempts) => {
   if (kind === 'replace' && isOuter(attempts[0]!)) pass({ allowed: false, rule: 'sponsored-only' })
 }
 
-/** A transaction to sign, with everything that belongs to it. */
+/** A transaction to sign, with its authority, approval and checks. */
 export type WantedTransaction = {
   ask: SignOrder
   account: KeptAccount
   authority: TransactionAuthority
-  /** null if none was shown, or none that is valid */
+  /** null if the request has no valid approval */
   approval: Approval | null
   /** allows the transaction, unless limits name another rule */
   rule: string
@@ -104,7 +104,7 @@ export type WantedTransaction = {
 
 export type TransactionDraft = SignatureDraft<Signed> & { kind: SignOrder['kind'] }
 
-/** Drafts one more attempt of a nonce: checks the ledger as it is now, its rules and the limits. */
+/** Drafts one more attempt of a nonce: checks the current ledger, its rules and the limits. */
 export function draftTransaction(inside: Inside, wanted: WantedTransaction, at: number): TransactionDraft {
   const { limits, unattended, freezes } = inside
   const { ask, account, authority, assertFits } = wanted
@@ -193,7 +193,10 @@ export function factsOf(
   }
 }
 
-/** Returns whether an attempt is a sponsor transaction that includes operations. The cancellation of one has the same rule and is not. */
+/**
+ * Returns whether an attempt is a sponsor transaction that includes operations. Its cancellation has the same rule and
+ * is excluded.
+ */
 export const isOuter = ({ kind, rule }: Pick<LedgerAttempt, 'kind' | 'rule'>): boolean =>
   kind !== 'cancel' && rule === OUTER
 

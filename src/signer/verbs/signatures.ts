@@ -14,13 +14,16 @@ import { readSignedHead, type ListedMessage, type ListedSignature, type Signatur
 const MAX_SIGNATURES = 20
 // A generous estimate, in bytes: field names, a user id, and the 50 hashes of a proof.
 const OVERHEAD = 6_000
-/** Characters of an answer per byte of `raw`, if it is more than its hexadecimal digits: JSON writes a control character with six. */
+/**
+ * Characters of an answer per byte of `raw`, for kinds that need more than hexadecimal digits: JSON writes a control
+ * character with six.
+ */
 const BULK: Partial<Record<LedgerRow['kind'], number>> = { operation: 4, message: 8 }
 
 /**
- * Handles the verb `signatures`: lists the ledger's signatures of a user's account, newest first, whichever application requested
- * them. Each has a proof that the answer's signed head covers it. It needs no token, because the server identifies the user. Each
- * proof is computed as a separate step beside signing.
+ * Handles the verb `signatures`: lists the ledger's signatures of a user's account, newest first, whichever application
+ * requested them. Each has a proof that the answer's signed head covers it. Needs no token, because the server
+ * identifies the user. Each proof is computed as a separate step beside signing.
  * Errors: bad_request, overloaded.
  */
 export async function listSignatures(
@@ -31,7 +34,7 @@ export async function listSignatures(
   const { head, size, rows } = await beside(() => {
     const note = heads.newest()
     const { size } = readSignedHead(note)!
-    // Records that the head does not cover yet are covered by the next head, within moments.
+    // The next head will cover, within moments, the records that this head does not cover yet.
     const below = Math.min(before, size + 1)
     return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId }, below, MAX_SIGNATURES + 1) }
   })

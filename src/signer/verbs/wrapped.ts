@@ -5,7 +5,10 @@ import { readAfterRequest } from '../request.ts'
 import type { WrappedAccount, WrappedDataKey, WrappedKey, WrappedPage } from '../../signer-wire/wire.ts'
 import type { KeptAccount } from '../keys/wrapping.ts'
 
-/** Keys per answer: a user id takes up to 1,200 bytes of the 524,288 that a frame holds, the rest of a key 350. */
+/**
+ * Maximum keys per answer: a user id takes up to 1,200 bytes of the 524,288 bytes of a frame, and the rest of a key
+ * 350.
+ */
 const MAX_KEYS = 250
 
 /** Handles the verb `wrapped`: returns a page of wrapped keys and data keys for a second copy. Errors: bad_request. */

@@ -18,14 +18,14 @@ type Approvable = {
   /** IP address of the request; null: unknown */
   askedFrom: string | null
   calls: readonly Pick<Intent, 'to' | 'value' | 'data'>[]
-  /** checks the write with the signer, with this approval */
+  /** checks with the signer whether it would sign the write with this approval */
   check: (approval: string | null) => Promise<Pick<Checked, 'requires'>>
 }
 
 /**
- * Finds the approval token of a write. If it is missing, the user is asked. The signer checks the write before a nonce is bound and gas
- * is reserved: a bound nonce that the signer refuses must be vacated, which delays the account's other writes. If no rule of the
- * policy requires approvals, the signer is not called.
+ * Finds the approval token of a write. If it is missing, asks the user. The signer checks the write before a nonce is
+ * bound and gas is reserved: a bound nonce that the signer refuses must be vacated, which delays the account's other
+ * writes. If no rule of the policy requires approvals, the signer is not called.
  * @returns the approval token for the signer; null if there is none
  * @throws approval_required, approval_denied, idempotency_key_reused, and the errors of `check`
  */
@@ -40,7 +40,10 @@ export async function checkApproval(app: App, write: Approvable): Promise<string
   return token
 }
 
-/** Returns the approval token. An unapproved write is stored only as its question, so the question's content belongs to the key. */
+/**
+ * Returns the approval token. An unapproved write is stored only as a question to its user. So the idempotency key also
+ * covers that question's content.
+ */
 async function shownFor(app: App, { id, key, calls }: Approvable): Promise<string | null> {
   const asked = key === null ? null : await askedApproval(app, id)
   if (asked === null) return null
@@ -54,7 +57,7 @@ const contentOf = (calls: Approvable['calls']): ApprovalContent => ({
   calls: calls.map(({ to, value, data }) => ({ to, value: String(value), data })),
 })
 
-/** Creates the error for an unapproved write. If the write has a key, it first asks the user. */
+/** Creates the error for an unapproved write. If the write has a key, asks the user first. */
 async function unapproved(
   app: App,
   { id, caller, key, askedFrom, calls }: Approvable,
@@ -84,14 +87,14 @@ async function unapproved(
 export const isUnapproved = (error: unknown): error is AppError =>
   error instanceof AppError && error.code === 'approval_required'
 
-/** milliseconds for which the signer's last response is used */
+/** milliseconds for which the signer's last response about its rules is used */
 const KNOWN_MS = 5_000
 
 const known = slot('whether the policy asks users', (_app: App) => ({ asks: Promise.resolve(false), until: -Infinity }))
 
 /**
- * Returns whether the signer's policy has rules that require approvals. The answer can be 5 s old, or missing if the signer does not
- * respond. Even then the signer refuses unapproved writes.
+ * Returns whether the signer's policy has rules that require approvals. The answer may be 5 s old, or missing if the
+ * signer does not respond. Even then the signer refuses unapproved writes.
  */
 function asksUsers(app: App): Promise<boolean> {
   const last = known.of(app)

@@ -20,8 +20,8 @@ const held = slot('balances at the newest block', (_chain: Chain) => ({
 }))
 
 /**
- * Returns an account's balance at the newest known block, wei. It is requested once per block, because only a block
- * changes it.
+ * Returns an account's balance at the newest known block, wei. Requests it once per block, because only a block changes
+ * it.
  */
 export function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
   const block = chain.head.current()
@@ -37,8 +37,8 @@ export function balanceThisBlock(chain: Chain, from: Hex): Promise<bigint> {
 }
 
 /**
- * Returns an account's balance at the newest known block, wei. If that is less than `needed`, asks a node again: funds
- * may have arrived since.
+ * Returns an account's balance at the newest known block, wei. If that is less than `needed`, asks a node again,
+ * because funds may have arrived.
  * @param needed  wei
  * @throws RpcError, RpcUnavailable
  */

@@ -32,7 +32,7 @@ export type OperationBinding = Operation & {
   budget: SponsorBudget
 }
 
-/** `sequence is taken`: by a row that survived in a restored database. */
+/** Result of `bindOperation`. `sequence is taken`: by a row that survived in a restored database. */
 type BindResult = 'bound' | 'key is taken' | 'sequence is taken' | Exhausted
 
 /**
@@ -42,15 +42,15 @@ type BindResult = 'bound' | 'key is taken' | 'sequence is taken' | Exhausted
 const LIMITS = { most: 128, mostBytes: 1_048_576, lanes: 1, dropsLate: true }
 
 /**
- * Commits an operation (commit 1) together with others: its row, and its highest cost as a reservation in its budgets.
- * Nothing is signed before.
+ * Binds an operation (commit 1), together with other operations: inserts its row, and reserves its highest cost in the
+ * budgets. Nothing is signed before this commit.
  * @throws database_unavailable  if the outcome is unknown: the operation may be bound
  */
 export async function bindOperation(app: App, chain: Chain, binding: OperationBinding): Promise<BindResult> {
   const result = await groupOf(app, chain)(binding)
   if (typeof result === 'string' || result.resetsAt === null) return result
-  // Read outside the lock, including operations bound at the same time. Writes that end within minutes may hold most of
-  // a day's budget.
+  // The read is outside the lock and includes operations that are being bound. Open writes that end within minutes may
+  // hold most of a day's budget.
   const perNetwork = await readNetworkBudget(app.db, chain.chainId)
   return (await findExhausted(app.db, binding, { ...binding.budget, perNetwork })) ?? result
 }
@@ -76,18 +76,18 @@ async function commit(app: App, chain: Chain, members: OperationBinding[]): Prom
     const bound = members.filter((_, index) => results[index] === 'bound')
     const written = await insert(db, chain, bound)
     const missing = bound.filter(({ id }) => !written.has(id))
-    // A member may have failed only because of another one, so each is tried alone.
+    // A member may have failed only because of another member, so each is tried alone.
     if (missing.length > 0 && members.length > 1) throw new NotAllWritten()
     await reach(app, 'in-bind-operation')
     if (missing.length === 0) return results
-    // Another replica may also have used an id that was free a moment ago.
+    // Another replica may have used an id that was free a moment ago.
     return [(await isThere(db, missing[0]!.id)) ? 'key is taken' : 'sequence is taken']
   })
 }
 
 class NotAllWritten extends Error {}
 
-/** Judges members in the order of arrival: reservations of earlier members count. */
+/** Decides about members in the order of arrival: reservations of earlier members count. */
 function judge(
   { id, clientId, accountId, charged, budget }: OperationBinding,
   known: Set<string>,
@@ -182,20 +182,20 @@ export const rowOf = (
 })
 
 /**
- * A request's claim on a bound operation: its position among the requests that claimed it, and whether this request
- * reserved the cost.
+ * A request's claim on a bound operation: its position among the requests that claimed the operation, and whether this
+ * request reserved the cost.
  */
 export type Claim = { claims: number; hasReserved: boolean }
 /** The claim of the request that bound the operation. */
 export const BINDER: Claim = { claims: 1, hasReserved: true }
 
 /**
- * Claims a bound operation again, with the requested calls and the nonce of its account’s authorization. If an earlier
- * request released the reservation, the cost is reserved again.
+ * Claims a bound operation again, with the requested calls and the nonce of the account's authorization. If an earlier
+ * request released the reservation, reserves the cost again.
  * @param charged  highest possible cost now, wei
  * @param budget  null: no sponsor pays for it
- * @returns `gone`: it is included in a transaction, or has no row; `unpaid`: nothing is reserved and no sponsor pays;
- *     `Exhausted`: the budgets have no room. In these cases nothing is changed.
+ * @returns `gone`: a transaction includes the operation, or it has no row; `unpaid`: nothing is reserved and no
+ *   sponsor pays; `Exhausted`: the budgets do not cover the cost. In these cases nothing is changed.
  */
 export async function claimOperation(
   { db }: Pick<App, 'db'>,
@@ -284,9 +284,9 @@ export async function unbind({ db }: App, { id, accountId, clientId, chainId }: 
 }
 
 /**
- * Gives a bound operation another number, because the signer refuses the present one.
- * @returns `gone`: another request has renumbered it, or it is included in a transaction; `sequence is taken`: by a row
- *     that survived in a restored database
+ * Gives a bound operation another number, because the signer refuses its current one.
+ * @returns `gone`: another request has renumbered it, or a transaction includes it; `sequence is taken`: by a row
+ *   that survived in a restored database
  */
 export async function moveOperation(
   { db }: App,

@@ -19,21 +19,23 @@ import { untilSigned } from './unsigned.ts'
 import { firstNonce } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
-/** lost races after which a write fails: another replica is flooding the account with writes */
+/**
+ * lost races to other writes of the account after which a write fails: another replica floods the account with writes
+ */
 const MAX_RACES = 64
-/** top-ups for one write; concurrent writes of the account may spend what it was given */
+/** top-ups for one write; concurrent writes of the account may spend each of them */
 const MAX_FUNDED = 4
 /** milliseconds that a write waits for earlier ones of its account to be signed */
 const PATIENCE_MS = 3_000
 
 /**
- * Binds the intent to a nonce (commit 1), in one database transaction that many writes share. The nonce is one above
- * the account's highest row on this network, or a vacated one. A write that loses a race to another replica takes the
+ * Binds the intent to a nonce (commit 1), in one database transaction that many writes share. The nonce is a vacated
+ * one, or one above the account's highest row on this network. A write that loses a race to another replica takes the
  * next nonce.
  * The chain is asked for its count only if the account has no row. While too many nonces are unsigned, the write waits
  * for signatures, for 3 s at most.
  * @throws idempotency_in_flight, too_many_pending, insufficient_funds, account_stopped, conflict, overloaded,
- *     chain_unavailable, chain_timeout, database_unavailable
+ *   chain_unavailable, chain_timeout, database_unavailable
  */
 export async function bind(app: App, chain: Chain, asked: Binding): Promise<Bound> {
   let binding = asked
@@ -47,8 +49,8 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
     const { lane } = taken
     refuseWhileFull(app, lane)
     if (isShort(chain, binding, lane)) {
-      // The balance may be outdated: funds may have arrived. A write mined since is deducted from the balance, but
-      // still open in the database.
+      // The known balance may be outdated: funds may have arrived. Or a write was mined since, which is deducted from
+      // the balance and still open in the database.
       const budget = await askAgain(chain, binding, times++)
       if (budget === null) throw short(chain, binding, lane)
       binding = { ...binding, budget }
@@ -71,8 +73,8 @@ export async function bind(app: App, chain: Chain, asked: Binding): Promise<Boun
 }
 
 /**
- * Reads the budget again; from the second time on, asks `fund` to top up the account. Returns null if there is nothing
- * more to try.
+ * Reads the budget again; from the second call on, asks `fund` to top up the account. Returns null if nothing is left
+ * to try.
  */
 async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, times: number) {
   if (times === 0) return budgetNow(chain, from)
@@ -173,8 +175,8 @@ async function countOnChain(chain: Chain, from: Hex): Promise<number> {
 }
 
 /**
- * Takes over a nonce that was vacated before anything was signed for it.
- * @returns false if another write has taken it
+ * Assigns the write a nonce that was vacated before anything was signed for it.
+ * @returns false if another write has taken the nonce
  * @throws idempotency_in_flight
  */
 async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
@@ -187,13 +189,13 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
       }),
     )
   } catch (error) {
-    // The id exists: another request with the same key has just bound it.
+    // Another request with the same key has just bound the id.
     if (isUniqueViolation(error)) throw inFlight()
     throw error
   }
 }
 
-/** The row lock decides between two writes. */
+/** Assigns the vacated nonce in one statement. If two writes compete for it, the row lock decides. */
 async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
   const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
   const taken = await transactionRows
@@ -226,8 +228,8 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
 }
 
 /**
- * Claims a bound intent again, before a request to the signer. From then on nobody may vacate the nonce, because two
- * requests have asked for a signature.
+ * Claims a bound intent again, before a request to the signer. From then on no request may vacate the nonce, because
+ * two requests may have asked for a signature.
  * @param effect  transaction to be signed with a token; the row is changed to match
  * @returns false if the intent already has bytes
  */
@@ -251,10 +253,10 @@ export async function claim(db: Db, id: string, effect?: Omit<Bound, 'id'>): Pro
 
 /**
  * Frees a nonce that the signer refused to sign, and the intent's id: its key may be used again.
- * It succeeds only if the request that bound the intent is the only claimant. Then its refusal was the only answer of
- * the signer, so nothing can have been signed.
- * The row remains, so the nonce cannot be skipped: the account's next write takes it over. If none comes while a later
- * nonce waits, a cancellation fills it.
+ * Succeeds only if the request that bound the intent is the only claimant. Then this request has the signer's only
+ * answer, so nothing can have been signed.
+ * The row remains, so that the nonce is not skipped: the account's next write takes it. If there is none while a later
+ * nonce waits, a cancellation fills the nonce.
  * @returns false if another request has claimed the intent: it remains bound, and is finished or cancelled
  */
 export async function vacate({ db }: App, id: string): Promise<boolean> {
@@ -269,8 +271,8 @@ export async function vacate({ db }: App, id: string): Promise<boolean> {
 }
 
 /**
- * Separates an intent from a nonce that was used before the signer's ledger was restored, so that the signer refuses
- * it. The intent's id is free for another nonce. The row remains, to be settled or filled.
+ * Separates an intent from a nonce that the signer refuses, because it was used before the signer's ledger was
+ * restored. The intent's id is free for another nonce. The row remains, to be settled or filled.
  */
 export async function part({ db }: App, id: string): Promise<void> {
   await transactionRows.update(db, 'part').set(nobodysNonce()).where('id', '=', id).execute()

@@ -10,20 +10,20 @@ import { noteRefusal } from './refusals.ts'
 import { sendInTurn } from './send-in-turn.ts'
 
 /**
- * `sent`: a node has the transaction. `queued`: no node was asked; it is sent when earlier transactions are mined.
- * `unknown` is treated as sent, and is sent again soon.
+ * `sent`: a node has the transaction. `queued`: no node was asked; the transaction is sent when earlier ones are mined.
+ * `unknown`: treated as sent, and sent again soon.
  */
 export type BroadcastResult = 'sent' | 'queued' | Exclude<SendRefusal, 'known'>
 
 /**
- * Sends stored bytes to a node, if it is their turn. Never throws: the transaction exists once its bytes are stored,
+ * Sends stored bytes to a node, if their turn has come. Never throws: the transaction exists once its bytes are stored,
  * and is rebroadcast until it is mined, whatever the node responds.
  */
 export async function broadcast(app: App, chain: Chain, attempt: Released): Promise<BroadcastResult> {
   try {
     if (await holdBack(app, chain, attempt.hash)) return 'queued'
   } catch (error) {
-    // It is unknown whether it is their turn: the keeper sends the bytes when the database is available again.
+    // It is unknown whether these bytes may be sent yet: the keeper sends them when the database is available again.
     txNotTaken(app, { chainId: chain.chainId, id: attempt.id, hash: attempt.hash, outcome: 'unknown' }, error)
     return 'unknown'
   }
@@ -47,7 +47,7 @@ export async function giveToNode(app: App, chain: Chain, { id, from, raw, hash }
   }
 }
 
-/** Returns whether a node would give the same response again, as long as these bytes and its pool do not change. */
+/** Returns whether a node would give the same response again while these bytes and its pool remain the same. */
 const isAboutBytes = (outcome: SendRefusal, error: RpcError): boolean =>
   outcome === 'unknown'
     ? !isRateLimited(error) && !isBroken(error)
@@ -60,11 +60,11 @@ async function note(
 ): Promise<void> {
   try {
     if (error instanceof RpcError && isAboutBytes(outcome, error)) await noteRefusal(app, chain, hash, outcome, error)
-    // It is not certain that a node has it: the keeper sends it again in its next round, without the usual delay.
+    // A node may lack the transaction: the keeper sends it again in the next round, without the usual delay.
     else if (outcome === 'unknown' || outcome === 'pool_full' || outcome === 'nonce_too_high')
       await sendAgainSoon(app, chain, hash)
   } catch (failure) {
-    // The note is only a hint; without it the keeper sends again a little later.
+    // The note only speeds up the retry; without it, the keeper sends the bytes a little later.
     app.telemetry.log.warn('resend_not_noted', { chainId: chain.chainId, hash }, failure)
   }
 }
@@ -79,7 +79,7 @@ async function sendAgainSoon({ db }: App, { chainId }: Chain, hash: Hex): Promis
 }
 
 /**
- * Sends dequeued bytes, in nonce order per account. The keeper sends again what a node did not accept.
+ * Sends bytes whose turn has come, in nonce order per account. The keeper retries those that a node did not accept.
  * @throws database_unavailable
  */
 export async function sendQueued(app: App, chain: Chain): Promise<void> {

@@ -11,11 +11,14 @@ import { AUTHORIZATION } from './operation-gas.ts'
 
 /**
  * Numbers of the operations that the cancellation of a sponsor's transaction uses up, so that they can never be
- * executed. Empty: it only frees the nonce. If absent, the cancellation is an empty transfer.
+ * executed. If empty, the cancellation only frees the nonce. If absent, it is an empty transfer.
  */
 export type UsedUp = readonly number[]
 
-/** gas units: a transaction with calldata, the sponsor's permission and a word of the bitmap; per number, its event */
+/**
+ * gas units of a cancellation through the dispatcher: the transaction, the check of the sponsor's permission, and one
+ * word of the bitmap; each number adds its event
+ */
 const CANCEL_OUTER = 60_000n
 const USED_NUMBER = 8_000n
 
@@ -38,7 +41,7 @@ export async function cancelOuterGas(
     const wanted = (asked * 5n) / 4n + delegating
     return smaller(wanted > least ? wanted : least, MAX_GAS)
   } catch (error) {
-    // The sponsor may no longer be permitted. The nonce is used even if the transaction reverts.
+    // The sponsor may no longer have permission. The cancellation uses the nonce even if it reverts.
     if (revertDataOf(error) === undefined) throw error
     return least
   }
@@ -66,8 +69,8 @@ export async function cancelGas(chain: Chain, from: Hex): Promise<bigint> {
 }
 
 /**
- * Estimates an empty transfer to oneself; if the account's code reverts it, to an address without code. A reverted
- * cancellation uses the nonce as well.
+ * Estimates an empty transfer to oneself. If the account's code reverts it, estimates one to an address without code: a
+ * reverted cancellation uses the nonce as well.
  */
 async function estimateNothing({ rpc }: Chain, from: Hex): Promise<bigint> {
   const estimate = async (to: Hex) => {

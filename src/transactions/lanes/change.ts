@@ -17,8 +17,8 @@ import { strategyFor } from './gas.ts'
 import { sendForSponsor } from './send.ts'
 
 /**
- * Cancels a pending transaction: sends an empty one with the same nonce at a higher fee. Whichever is mined first wins;
- * `state` shows which. Repeating the request changes nothing.
+ * Cancels a pending transaction: sends an empty one with the same nonce at a higher fee. The first one to be mined
+ * wins; `state` shows which. A repeated request changes nothing.
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function cancelTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
@@ -35,8 +35,8 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
       try {
         return await cancel({ accessToken: caller.token })
       } catch (error) {
-        // A policy limit on fees counts only requests with the user's token. Without the token, a cancellation has
-        // limits of its own.
+        // A policy limit on fees counts only requests with the user's token. A cancellation without the token has
+        // separate limits.
         if (error instanceof AppError && error.code === 'policy_denied') return cancel({})
         throw error
       }
@@ -47,9 +47,9 @@ export async function cancelTransaction(app: App, caller: Caller, idOrHash: stri
 }
 
 /**
- * Cancels an operation: no further transaction will include it. If it is alone in a pending transaction, that is
- * replaced by one that uses up its id; whichever of the two is mined first wins.
- * If other operations are in that transaction, the operation is executed with them, unless that transaction is lost.
+ * Cancels an operation: no further transaction will include it. If it is the only operation of a pending transaction,
+ * replaces that transaction by one that uses up the operation's id. The first one to be mined wins.
+ * If the transaction has other operations, the operation is executed with them, unless the transaction is lost.
  * @param accessToken  of the operation's user
  * @throws not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
@@ -81,7 +81,7 @@ async function cancelOperation(app: App, chain: Chain, row: OperationRow, access
  * @throws transaction_not_found, not_cancellable, fee_cap_reached, signer_unavailable, chain_unavailable, chain_timeout
  */
 export async function speedUpTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
-  // Several operations share the fee of that transaction: the keeper raises it.
+  // Several operations share the fee of a sponsor's transaction, so only the keeper bumps it.
   if ((await findOperation(app, caller, idOrHash)) !== null)
     throw tooLate('A sponsor pays for this transaction, and bumps the fee if necessary. This request had no effect.')
   const row = await findTransaction(app, caller, idOrHash)
@@ -107,7 +107,9 @@ function refuseUnlessPending({ state }: Pick<TransactionRow, 'state'>): void {
 
 const tooLate = (detail: string): AppError => new AppError('not_cancellable', detail)
 
-/** Maps the signer's refusal if two requests change the same transaction at once: the ledger accepts only one. */
+/**
+ * Maps the signer's refusal if two requests change the same transaction at once: the ledger accepts only one of them.
+ */
 async function asked<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()

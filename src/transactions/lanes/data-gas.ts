@@ -15,17 +15,19 @@ import type { Operation } from '../operation.ts'
 const BELIEVED_MS = 60_000
 /** gas units of one transaction with operations: EIP-7825 caps transactions at 2^24 */
 const MAX_PACKED_GAS = 12_000_000n
-/** bytes of a transaction per operation besides its calls: signature, authorization, dispatcher arguments */
+/** bytes of a transaction per operation in addition to its calls: signature, authorization, dispatcher arguments */
 const AROUND = 400
 const BYTES = 512
 /** gas units of a plain transaction on Ethereum */
 const TRANSACTION = 21_000n
-/** Incompressible bytes. */
+/** Sample of incompressible bytes, for estimates. */
 const DATA: Hex = toHex(
   Buffer.concat(Array.from({ length: BYTES / 32 }, (_, index) => keccak(Buffer.from(`data ${index}`)))),
 )
 
-/** A transaction that fills a whole block would have to wait for an empty one. */
+/**
+ * Highest share of a block's gas for one transaction: one that fills a whole block would have to wait for an empty one.
+ */
 const SHARE_OF_BLOCK = { of: 9n, in: 10n }
 
 type Learned = {
@@ -66,11 +68,11 @@ async function learn(chain: Chain): Promise<Learned> {
   return state.learned ?? state.asked!
 }
 
-/** Returns the same as `dataGas`, without asking a node; 0 if the value is unknown. */
+/** Returns the gas units of `dataGas` as last learned, without asking a node; 0 if unknown. */
 export const knownDataGas = (chain: Chain, operation: Pick<Operation, 'calls'>): bigint =>
   (known.of(chain).learned?.perByte ?? 0n) * bytesFor(operation)
 
-/** Returns the highest gas limit of a transaction with operations, given what is known of the block gas limit. */
+/** Returns the highest gas limit of a transaction with operations, given the block gas limit as far as known. */
 export function mostPackedGas(chain: Chain): bigint {
   const blockGas = known.of(chain).learned?.blockGas ?? null
   const most = blockGas === null ? MAX_PACKED_GAS : (blockGas * SHARE_OF_BLOCK.of) / SHARE_OF_BLOCK.in
@@ -101,7 +103,7 @@ async function askPerByte(chain: Chain): Promise<bigint> {
     const more = taken - TRANSACTION - BYTE * BigInt(BYTES)
     return more <= 0n ? 0n : (more + BigInt(BYTES) - 1n) / BigInt(BYTES)
   } catch (error) {
-    // The node answers but does not estimate. The gas of each transaction is estimated before it is sent anyway.
+    // The node responds but does not estimate. This is no loss: each transaction's gas is estimated before it is sent.
     if (error instanceof RpcError) return known.of(chain).learned?.perByte ?? 0n
     throw error
   }

@@ -25,9 +25,9 @@ import { readReturned, rehearseOperation } from './rehearse-operation.ts'
 import type { DryRunAnswer } from '../write-wire.ts'
 
 /**
- * Performs a write up to, but not including, its nonce: nothing is stored, signed or sent.
+ * Performs a write up to, but not including, its nonce. Nothing is stored, signed or sent.
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, gas_budget_exhausted, sponsor_empty,
- *     chain_unavailable, chain_timeout, signer_unavailable, policy_denied and the signer's other refusals
+ *   chain_unavailable, chain_timeout, signer_unavailable, policy_denied and the signer's other refusals
  */
 export async function dryRun(app: App, caller: Caller, intent: Intent): Promise<DryRunAnswer> {
   const chain = chainOf(app, caller)
@@ -79,17 +79,17 @@ async function call({ rpc }: Chain, from: Hex, intent: Intent): Promise<Hex> {
   }
 }
 
-/** Returns the terms with the caller's gas limit. Sponsors may pay for only a part of it. */
+/** Returns the terms with the caller's gas limit instead of the estimate. Sponsors may pay for only a part of it. */
 export const asBound = ({ gas }: Intent, terms: Terms): Terms => (gas === undefined ? terms : { ...terms, gas })
 
-/** nonces that a write skips at most because the ledger has them and the database has lost them */
+/** nonces that a write skips at most because the ledger has records for them that the database has lost */
 const MAX_LOST_NONCES = 64
 
 /**
  * Returns the nonce that the signer would accept, the rule that allows the write, and the rule that requires the user's
  * approval. The signer's other refusals are thrown as for a write.
- * @param own  the id that the write will be bound with, and its approval; absent: a dry run. It is then checked for the
- *     account's lowest unsigned nonce, which the signer signs next, because concurrent writes may wait for that one.
+ * @param own  the id that the write will be bound with, and its approval; absent: a dry run. A dry run is checked for
+ *   the account's lowest unsigned nonce, which the signer signs next, because concurrent writes may wait for it.
  */
 export async function checkWrite(
   app: App,
@@ -106,7 +106,7 @@ export async function checkWrite(
       const { rule, requires, limits } = await gasStrategy(chain).check(app, { ...asked, nonce }, { token, approval })
       return { nonce, rule, requires, limits }
     } catch (error) {
-      // No nonce helps an intent that was signed: the caller finds its record.
+      // Another nonce does not help an intent that was already signed: the caller finds its record.
       const isSigned = own !== undefined && error instanceof SignerRefused && error.code === 'intent_conflict'
       if (isSigned || !isTaken(error)) throw explainRefusal(error)
     }

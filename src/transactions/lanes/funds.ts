@@ -12,21 +12,19 @@ export type Budget = {
   paidBelow: number
 }
 
-/**
- * A write that its account cannot pay: the wei that it moves, and its terms; null if the node did not estimate them.
- */
+/** A write that its account cannot pay: the value in wei, and its terms; null if the node did not estimate them. */
 export type Shortage = { value: bigint; terms: Terms | null }
 
 /**
- * Gives an account the funds that a write lacks.
+ * Gives an account the missing funds for a write.
  * @returns the budget afterwards; null if no sponsor or faucet pays
  */
 export type Fund = (shortage: Shortage) => Promise<Budget | null>
 
-/** Returns the most that an intent at its terms takes from its account, wei. */
+/** Returns the maximum that an intent with these terms takes from its account, wei. */
 export const costOf = ({ value }: { value: bigint }, { gas, fees }: Terms): bigint => value + gas * highestPrice(fees)
 
-/** Returns the most that an attempt takes from its account, wei; a cancellation takes only its gas. */
+/** Returns the maximum that an attempt takes from its account, wei; a cancellation takes only its gas. */
 export const reservedFor = ({ value }: { value: bigint }, attempt: Omit<Attempt, 'raw' | 'hash'>): bigint =>
   costOf({ value: attempt.isCancel ? 0n : value }, attempt)
 

@@ -25,7 +25,7 @@ export type GasStrategy = {
    */
   prepare: (asked: Preparing) => Promise<PreparedWrite>
   /**
-   * Sends an account the funds that its open writes now lack, after a reorganisation or a fee bump, plus the cost of
+   * Sends an account the missing funds for its open writes, after a reorganisation or a fee bump, plus the cost of
    * `more`.
    * @throws the errors of sending a write
    */
@@ -52,7 +52,7 @@ export type GasStrategy = {
   classify: (error: unknown) => SendRefusal
 }
 
-/** What the signer is shown for a write: the user's token, and the user's approval if there is one. */
+/** Evidence for the signer: the user's token, and the user's approval if there is one. */
 export type SigningEvidence = { token: string; approval: string | null }
 
 /** The user who writes, and the intent. */
@@ -112,7 +112,7 @@ const isOuter = ({ authorizations }: Pick<Bound, 'authorizations'>): boolean =>
   authorizations !== undefined && authorizations !== null
 
 function signOuter(app: App, bound: Bound, { gas, fees, kind }: Terms & { kind: 'send' | 'replace' }): Promise<Signed> {
-  // Networks on which sponsors send operations have EIP-1559 fees, which is checked before such a network is served.
+  // Such networks have EIP-1559 fees, which is checked before they are served.
   assert(fees.type === 'eip1559', 'a transaction that carries operations has fees of EIP-1559')
   const { id: intentId, chainId, from, nonce, to, data } = bound
   const delegate = delegateOf(to)
@@ -172,7 +172,7 @@ function faucetOf(chain: Chain, address: Hex): Fund | null {
 
 const UNASKED: NonNullable<Preparing['rehearsing']> = { check: async () => {}, checkTransfer: async () => {} }
 
-/** The user's account pays. First a sponsor sends it the gas funds that it lacks. */
+/** The user's account pays, after a sponsor has sent it the missing gas funds. */
 const topup: GasStrategy = {
   ...self,
   name: 'topup',
@@ -198,8 +198,8 @@ const topup: GasStrategy = {
 }
 
 /**
- * Sponsors send users' operations (send-operation.ts). This strategy is for transactions that accounts send themselves:
- * those of sponsors, and users' writes from before the network's gas mode was `sponsor`.
+ * For transactions that accounts send themselves: those of sponsors, and users' writes bound before the network's gas
+ * mode was `sponsor`. Sponsors send users' operations by send-operation.ts.
  */
 const sponsor: GasStrategy = { ...self, name: 'sponsor' }
 
@@ -214,7 +214,7 @@ export const gasStrategy = ({ gas }: Pick<Chain, 'gas'>): GasStrategy => strateg
 export const strategyFor = (chain: Pick<Chain, 'gas' | 'topUpContracts'>, to: Hex): GasStrategy =>
   strategies[gasChoiceOf(chain, to)]
 
-/** Formats what the signer is shown for the wire. */
+/** Converts the evidence to the fields of a request to the signer. */
 export const evidenceOf = ({
   token,
   approval,

@@ -6,11 +6,11 @@ import { slot } from '../../state.ts'
 import { type Clock } from '../../clock.ts'
 
 export type GroupLimits = {
-  /** members of one group */
+  /** maximum members of one group */
   most: number
-  /** bytes of one group; a larger member forms a group of its own */
+  /** maximum bytes of one group; a larger member forms a group of its own */
   mostBytes: number
-  /** groups that are committed at a time */
+  /** maximum groups that are committed at a time */
   lanes: number
   /** drop members whose caller no longer waits, before their commit; only if nothing was done for them yet */
   dropsLate?: boolean
@@ -30,12 +30,12 @@ type PendingItem<Item, Result> = {
 
 /**
  * Commits the work of many requests together: requests that arrive during a commit form the next group. A single
- * request does not wait for others. Under load, all but one save a commit, a plan and a round trip.
- * @param commit  one database transaction for all of these, in the order of arrival; returns a result for each, in that
- *     order
+ * request does not wait for others. Under load, all members of a group but one save a commit, a plan and a round trip.
+ * @param commit  runs one database transaction for all members, in the order of arrival; returns a result for each,
+ *   in that order
  * @param sizeOf  bytes of a member, roughly
  * @returns resolves after the commit that includes the member is durable. If a group certainly fails, each member is
- *     tried alone, so that no member fails because of another. If the outcome is unknown, all members get that error.
+ *   tried alone, so that no member fails because of another. If the outcome is unknown, all members get that error.
  */
 export function together<Item, Result>(
   { ticks }: Clock,
@@ -90,7 +90,7 @@ export function together<Item, Result>(
   }
 
   async function finishAlone(member: PendingItem<Item, Result>): Promise<void> {
-    // Nothing was done for it, and the members before it may have taken long.
+    // Nothing was done for this member yet, and the groups before it may have taken long.
     if (dropsLate && member.until < ticks()) member.reject(tooLate())
     else await finish([member])
   }
@@ -118,7 +118,7 @@ const tooMany = (): AppError =>
     { retryAfter: 1 },
   )
 
-/** If a connection was lost at COMMIT, the commit may have succeeded, so it must not be repeated. */
+/** Returns whether the commit may have succeeded although the connection was lost, so that it must not be repeated. */
 const isUnknown = (error: unknown): boolean => error instanceof AppError && error.code === 'database_unavailable'
 
 /**

@@ -13,7 +13,7 @@ export type SimulatedCall = { from: Hex; to: Hex; data: Hex; value?: Hex }
 
 const MAX_REMEMBERED = 10_000
 
-/** Functions for which the node's estimate was enough. */
+/** Functions for which the node's estimate sufficed. */
 const even = slot('functions that need no more gas than they are estimated', (_chain: Chain) => ({
   functions: new BoundedMap<string, true>(MAX_REMEMBERED),
   isAsked: true,
@@ -23,11 +23,11 @@ const even = slot('functions that need no more gas than they are estimated', (_c
  * Returns the gas to use in place of a node's estimate. A node finds the least gas with which a call succeeds. That is
  * too little for a call that continues after an inner call fails: the inner call gets 63/64 of the remaining gas
  * (EIP-150) and may run out of gas unnoticed.
- * So each function is simulated once with its limit and once with the maximum gas. If it uses more with the maximum, it
- * gets a third more than that, which is enough for 18 nested calls.
+ * So each function is simulated once with its limit and once with the maximum gas. If it uses more gas with the
+ * maximum, it gets a third more than that use, which is enough for 18 nested calls.
  * @param estimate  gas units, from the node
- * @param limit  gas units, which the call would get from that estimate
- * @param functions  names the functions called; functions that passed before are not simulated again
+ * @param limit  gas units that the call would get from that estimate
+ * @param functions  names the called functions; functions that passed before are not simulated again
  * @returns at least the estimate; the estimate if the node does not simulate
  */
 export async function unstarved(

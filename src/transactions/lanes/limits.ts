@@ -24,8 +24,8 @@ export const invalidGas = (code: string, detail: string): AppError =>
   new AppError('invalid_gas', detail, { errors: [{ pointer: '/gas', code, detail }] })
 
 /**
- * Returns a response to `eth_estimateGas`, gas units. A limit below 21,000 would be signed, rejected by every node, and
- * would block the account's later nonces, so a lower estimate is an error.
+ * Reads a response to `eth_estimateGas`, gas units. An estimate below 21,000 is an error: as a limit it would be
+ * signed, rejected by every node, and would block the account's later nonces.
  * @throws InvalidResponse
  */
 export function readGas(answer: unknown): bigint {

@@ -3,10 +3,10 @@ import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
 
 /**
- * Returns the current Unix time of a network, seconds; operations' deadlines use it. It is the newest block's time plus
+ * Returns the current Unix time of a network, seconds, for operations' deadlines. It is the newest block's time plus
  * the time since then, or this machine's clock if that is later.
- * With a slow local clock, an operation could expire before it can be mined. With a fast one, operations live longer by
- * the difference.
+ * If the machine's clock alone were used and slow, an operation could expire before it can be mined. If it is fast,
+ * operations live longer by the difference.
  */
 export function networkSeconds({ clock }: Pick<App, 'clock'>, { head }: Pick<Chain, 'head'>): number {
   const here = Math.floor(clock.wall() / 1_000)
@@ -15,8 +15,8 @@ export function networkSeconds({ clock }: Pick<App, 'clock'>, { head }: Pick<Cha
 }
 
 /**
- * Adds the times of the network and the server to an error that the signer's clock is behind, and logs it. Other errors
- * are returned unchanged.
+ * Adds the times of the network and the server to an error that reports the signer's clock as slow, and logs it.
+ * Returns other errors unchanged.
  */
 export function namingClocks(
   { clock, telemetry }: Pick<App, 'clock' | 'telemetry'>,

@@ -7,7 +7,7 @@ import type { Operation } from '../operation.ts'
  */
 
 /**
- * a transaction, the check of its sponsor's permission, and the gas that the dispatcher requires to be left at the last
+ * a transaction, the check of its sponsor's permission, and the gas that the dispatcher requires to remain at the last
  * operation (contracts/Dispatcher.sol, RESERVE)
  */
 const TRANSACTION = 21_000n + 8_000n + 15_000n
@@ -51,8 +51,8 @@ export const addedGas = (operation: Carried): bigint =>
   (operation.authorizationNonce === null ? 0n : AUTHORIZATION)
 
 /**
- * Returns the gas units of an operation that is alone in a transaction. That is more than its share of any larger
- * transaction, so budgets reserve this amount.
+ * Returns the gas units of an operation that is alone in a transaction. Its share of any larger transaction is smaller,
+ * so budgets reserve this amount.
  */
 export const aloneGas = (operation: Carried): bigint => TRANSACTION + BITMAP_WORD + addedGas(operation)
 
@@ -68,13 +68,13 @@ export function outerGas(operations: readonly (Carried & Pick<Operation, 'sequen
  */
 const OWN_WORK: Readonly<Record<DelegateName, { once: bigint; call: bigint; byte: bigint }>> = {
   chatelaine: { once: 12_000n, call: 3_000n, byte: 20n },
-  // A nonce that was never used costs a new word of storage.
+  // Calibur writes a new word of storage for a nonce that was never used.
   calibur: { once: 55_000n, call: 6_000n, byte: 40n },
 }
 
 /**
- * Returns the gas limit that an account signs, from the estimate of its calls in a transaction of their own. It adds 25
- * %, because the state may change before it is mined.
+ * Returns the gas limit that an account signs, from an estimate of its calls in a separate transaction. Adds 25 %,
+ * because the state may change before the operation is mined.
  */
 export function operationGas(estimate: bigint, { calls, delegate }: Pick<Operation, 'calls' | 'delegate'>): bigint {
   const bytes = calls.reduce((sum, { data }) => sum + data.length, 0)

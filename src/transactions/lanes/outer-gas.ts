@@ -8,7 +8,7 @@ import { MAX_GAS, readGas } from './limits.ts'
 import type { Operation } from '../operation.ts'
 import { AUTHORIZATION, outerGas } from './operation-gas.ts'
 
-/** milliseconds after which a network that charges no more gas than Ethereum is asked again */
+/** milliseconds for which a network that needs no more gas than Ethereum is not asked again */
 const BELIEVED_MS = 60_000
 
 const asEthereum = slot('networks that take no more gas than Ethereum', (_chain: Chain) => ({
@@ -26,8 +26,8 @@ type AskedOuter = { from: Hex; to: Hex; data: Hex; operations: readonly Operatio
  * Returns the gas limit of a sponsor's transaction: Ethereum's upper bound, or the node's estimate if that is higher.
  * An estimate of many operations is expensive for a node: 20 runs of each. After an estimate within the bound, the
  * network is not asked again for a minute.
- * The operations were simulated before. A transaction that includes a delegation or repacked operations is still
- * executed once with that gas limit.
+ * The operations were simulated before. A transaction with a delegation or with repacked operations is still executed
+ * once with that gas limit.
  * @throws OuterReverts, RpcError, RpcUnavailable
  */
 export async function outerGasOf(chain: Chain, outer: AskedOuter): Promise<bigint> {
@@ -79,14 +79,14 @@ const codesOf = (operations: readonly Operation[]) =>
     ),
   )
 
-/** The whole transaction would revert. */
+/** Thrown if the whole transaction would revert. */
 export class OuterReverts extends Error {}
 
 const atMost = (gas: bigint): bigint => (gas > MAX_GAS ? MAX_GAS : gas)
 
 /**
- * Returns the gas limit with the authorizations that are not counted yet: those of accounts that already delegate,
- * added in case a reorganisation undoes the delegation.
+ * Returns the gas limit plus the gas of authorizations that it does not cover yet: those of accounts that already
+ * delegate, included in case a reorganisation undoes the delegation.
  */
 export function withAuthorizations(gas: bigint, authorizations: OuterAuthorization[], operations: Operation[]): bigint {
   const counted = new Set(operations.flatMap((one) => (one.authorizationNonce === null ? [] : [one.from])))

@@ -11,14 +11,14 @@ import type { Bound } from '../intent.ts'
 
 /**
  * An account's own transactions and its delegations share nonces: the chain accepts an authorization only at exactly
- * its nonce, and the signer signs nothing else for that nonce. Both can be open if a network's gas mode was changed, or
- * if accounts send writes to some contracts themselves.
+ * its nonce, and the signer signs nothing else for that nonce. An account may have both open if its network's gas mode
+ * was changed, or if accounts send writes to some contracts themselves.
  */
 
 /**
  * Returns whether a sponsor sends the next write of an account. An account with an unmined delegation sends no
- * transactions itself until the delegation is mined. On networks with gas mode `sponsor`, writes that the account sends
- * itself wait for that (bring-delegation.ts).
+ * transactions itself. On networks with gas mode `sponsor`, writes that the account sends itself wait for the
+ * delegation (bring-delegation.ts).
  * @param to  called address, in lower case
  * @throws chain_unavailable, chain_timeout, database_unavailable
  */
@@ -29,7 +29,7 @@ export async function isCarried(app: App, chain: Chain, account: Hex, to: Hex): 
 
 /**
  * Returns whether the account signed an authorization that is in no block. Its own transactions would wait behind that
- * nonce for good, so a sponsor sends the next write together with the authorization.
+ * nonce permanently, so a sponsor sends the next write together with the authorization.
  * Authorizations above the account's next nonce count as well: a reorganisation may have returned a write below them.
  * The node is asked only if an authorization exists.
  * @throws sponsor_empty  if the network no longer has a space for operations
@@ -54,14 +54,16 @@ export async function owesDelegation(app: App, chain: Chain, account: Hex): Prom
 }
 
 /**
- * milliseconds for which a network without an authorization is assumed to have none: another process may bind the first
+ * milliseconds for which the answer "no account has signed an authorization" is reused; another process may bind the
+ * first one
  */
 const BELIEVED_MS = 5_000
 
 /**
  * Returns whether any account of a network signed an authorization. Once one has, the database is not asked again.
  * Without this check, every write that an account sends itself would need one more statement on networks without
- * sponsors. While the first authorization is missed for seconds, the signer still refuses the nonce to anything else.
+ * sponsors. If the first authorization is missed for seconds, the signer still refuses to sign anything else for its
+ * nonce.
  */
 async function hasDelegating({ db, clock }: App, chain: Chain): Promise<boolean> {
   const known = delegating.of(chain)
@@ -80,13 +82,13 @@ const delegating = slot('networks in which an account signed an authorization', 
   until: Number.NEGATIVE_INFINITY,
 }))
 
-/** Without a sponsor, the account's own transactions would wait behind that nonce for good. */
+/** Error for a network without a space: without a sponsor, the account's own transactions would wait permanently. */
 const spaceless = ({ name }: Chain): AppError =>
   new AppError('sponsor_empty', `This account signed a delegation that is not mined, so a sponsor must send its next write. The network has no gas space for sponsors. Nothing was sent. The operator can set the gas space: \`chatelaine network set ${name} --gas-space\`.`, { retryAfter: 3_600 }) // prettier-ignore
 
 /**
- * Rejects a delegation while the account's own write at or above that nonce is not mined. If the ledger already has an
- * authorization for the nonce, it is accepted: then that write waits for the delegation, which a reorganisation undid.
+ * Rejects a delegation while an own write of the account at or above that nonce is not mined. Accepts it if the ledger
+ * already has an authorization for the nonce: then the write waits for that delegation, which a reorganisation undid.
  * @param next  nonce of the authorization
  * @throws conflict, signer_unavailable, database_unavailable
  */
@@ -112,8 +114,8 @@ export async function refuseBehindOwn(
 }
 
 /**
- * Ends the row of a nonce that belongs to an authorization of the account. Nothing is signed for this row. That the
- * nonce is used does not mean that someone else holds the key. The intent of the row is bound to another nonce.
+ * Ends a row whose nonce belongs to an authorization of the account. Nothing is signed for this row, and its intent is
+ * bound to another nonce. The used nonce does not mean that someone else holds the key.
  * @returns whether the nonce belongs to an authorization
  * @throws signer_unavailable, database_unavailable
  */

@@ -22,7 +22,7 @@ import { invalidGas, readGas } from './limits.ts'
 import { operationGas } from './operation-gas.ts'
 import { budgetNow, callOf } from './prepare.ts'
 
-/** Share of a transaction's gas that one operation may take, so that others fit in as well. */
+/** Largest share of a transaction's gas for one operation, so that other operations fit in as well. */
 const SHARE_OF_PACKED = { of: 5n, in: 6n }
 
 export type PreparedOperation = {
@@ -35,16 +35,16 @@ export type PreparedOperation = {
   authorizationNonce: number | null
 }
 
-/** Returns intents as calls of an operation. */
+/** Converts intents to calls of an operation. */
 export const callsOf = (intents: readonly Intent[]): OperationCall[] =>
   intents.map(({ to, value, data }) => ({ to: fromHex(to), value, data: fromHex(data) }))
 
 /**
- * Simulates the calls of an account as sent by a sponsor, and determines their gas. The account needs no code, and no
- * funds except the values, which it pays itself.
+ * Simulates an account's calls as sent by a sponsor, and determines their gas. The account needs no code. It needs
+ * funds only for the values, which it pays itself.
  * @param sponsor  address that the called contracts see as the origin
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, policy_denied,
- *     chain_unavailable, chain_timeout
+ *   chain_unavailable, chain_timeout
  */
 export async function prepareOperation(
   chain: Chain,
@@ -75,8 +75,8 @@ export async function prepareOperation(
 }
 
 /**
- * Rejects a call of the account to itself: the code that it delegates to would accept it as a command of the owner. The
- * signer refuses it as well. For Calibur, the zero address means the account.
+ * Rejects a call of the account to itself: the code that it delegates to would accept the call as a command of the
+ * owner. The signer refuses such calls as well. For Calibur, the zero address means the account.
  * @throws policy_denied
  */
 function refuseOwn(chain: Chain, account: Hex, intents: readonly Intent[]): void {
@@ -111,7 +111,7 @@ export async function callOperation(
   }
 }
 
-/** gas units that are added to the estimate of an operation */
+/** gas units added to the estimate of an operation */
 const ADDED_GAS = 8_000n
 
 type Rehearsing = { chain: Chain; account: Hex; sponsor: Hex; calls: OperationCall[] }
@@ -126,8 +126,8 @@ const rehearsal = (
 ]
 
 /**
- * Estimates at the newest block. If that reverts, it estimates at the pending state, because the write may depend on
- * one that is not mined yet, as in `seeOwnPending`.
+ * Estimates at the newest block. If that reverts, estimates at the pending state, because the operation may depend on a
+ * write that is not mined yet, as in `seeOwnPending`.
  */
 async function estimate({ chain, ...place }: Rehearsing, intents: readonly Intent[]): Promise<bigint> {
   const ask = async (at: 'latest' | 'pending') => readGas(await chain.rpc.call('eth_estimateGas', rehearsal(place, at)))
@@ -189,9 +189,9 @@ function refusalOf(error: unknown, intents: readonly Intent[]): AppError | null 
 }
 
 /**
- * Explains a call that reverts only because a sponsor sends it. It checks whether the account's own transaction would
+ * Explains a call that reverts only because a sponsor sends it. Checks whether the account's own transaction would
  * succeed, for the first call only, because later calls depend on earlier ones.
- * @returns null if that reverts as well, or is unknown
+ * @returns null if that transaction reverts as well, or if its result is unknown
  */
 async function sentByItself(
   chain: Chain,
@@ -217,7 +217,7 @@ async function sentByItself(
 }
 const errorsOf = (intent: Intent | undefined): AbiErrorItem[] => intent?.errors ?? []
 
-/** Returns the index of a call with data to an address without code; null: there is none. */
+/** Returns the index of a call with data to an address without code; null if there is no such call. */
 async function findCodeless(chain: Chain, intents: readonly Intent[]): Promise<number | null> {
   const there = await Promise.all(intents.map(async ({ to, data }) => data === '0x' || hasCode(chain, to)))
   const index = there.indexOf(false)

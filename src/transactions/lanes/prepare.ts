@@ -15,12 +15,12 @@ import type { Bound, Intent, Terms } from '../intent.ts'
 import { invalidGas, MAX_GAS, readGas } from './limits.ts'
 
 /**
- * Simulates an intent at the newest block and determines what it costs its sender. It requests one estimate, the
- * balance once per block, and the code of an address seen for the first time, all at once.
- * Before a write is rejected for insufficient funds, the balance is read again. If it is still too low, a sponsor or
+ * Simulates an intent at the newest block and determines what it costs its sender. Requests one estimate, the balance
+ * once per block, and the code of an address seen for the first time, all at once.
+ * Before a write is rejected for insufficient funds, reads the balance again. If it is still too low, a sponsor or
  * faucet may fund the account, once.
  * @throws no_contract, execution_reverted, invalid_gas, insufficient_funds, fee_cap_reached, chain_unavailable,
- *     chain_timeout
+ *   chain_timeout
  */
 export async function prepareFromAccount(
   chain: Chain,
@@ -45,8 +45,8 @@ export async function prepareFromAccount(
 }
 
 /**
- * Limits a top-up to the estimated gas. The account itself pays for a higher limit of its caller: a sponsor would not
- * get the unused part back.
+ * Limits a top-up to the estimated gas. If the caller sets a higher limit, the account pays the difference: a sponsor
+ * would not get the unused part back.
  */
 function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
   if (fund === null || gas instanceof Error) return fund
@@ -55,14 +55,14 @@ function fundOf(fund: Fund | null, { gas }: ChainFacts): Fund | null {
 }
 
 /**
- * Returns the gas units that a sponsor pays for at most: 25 % above the limit that the estimate gives, because
+ * Returns the maximum gas units that a sponsor pays for: 25 % above the limit computed from the estimate, because
  * estimates vary.
  */
 const paidGas = (estimate: bigint): bigint => (limitOf(estimate, {}) * 5n) / 4n
 
 /**
  * Moves the cost of gas above `paid` to `value`, which the account pays itself.
- * @param paid  gas units that a sponsor pays for at most
+ * @param paid  maximum gas units that a sponsor pays for
  */
 function paidOf(
   { value, terms: { gas, fees } }: { value: bigint; terms: Terms },
@@ -73,8 +73,8 @@ function paidOf(
 }
 
 /**
- * Returns the gas units that sponsors pay for at most of a transaction that was sent, whatever its limit: as it would
- * be estimated now. 0 if it would revert, even after the account's pending writes.
+ * Returns the maximum gas units that sponsors pay for of a transaction that was sent, from a new estimate, whatever its
+ * limit. Returns 0 if it would revert, even after the account's pending writes.
  * @throws chain_unavailable, chain_timeout
  */
 export async function paidGasNow(
@@ -92,14 +92,15 @@ export async function paidGasNow(
 }
 
 /**
- * `budget`: the account's funds, as far as known; null if the account does not pay, so nothing is reserved. `fund`:
- * gives the account more if open writes leave too little; null: nobody does.
+ * Result of `prepare`. `budget`: the account's funds, as far as known; null if the account does not pay, so nothing is
+ * reserved. `fund`: tops up the account if its open writes leave too little; null: nobody does.
  */
 export type PreparedWrite = { terms: Terms; budget: Budget | null; fund: Fund | null }
 
 /**
- * Reads the balance again, before a write is rejected because of open writes. The count is read after it, from the same
- * node: counted transactions may be deducted from the balance and still open in the database, and must not count twice.
+ * Reads the balance again, before a write is rejected because of open writes. Reads the count after the balance, from
+ * the same node. Transactions below the count may be deducted from the balance and still open in the database, and must
+ * not count twice.
  * @throws chain_unavailable, chain_timeout
  */
 export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
@@ -121,12 +122,13 @@ export async function budgetNow({ rpc }: Chain, from: Hex): Promise<Budget> {
 type ChainFacts = { from: Hex; gas: bigint | Error; balance: bigint; fees: Fees; hasCode: boolean }
 
 async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Promise<bigint>): Promise<ChainFacts> {
-  // Always at the newest block, not at the node's pending state: anvil would execute the whole pool for each estimate.
+  // Estimate at the newest block, not at the node's pending state: anvil would execute the whole pool for each
+  // estimate.
   const [gas, balance, fees, code] = await Promise.allSettled([
     estimate(chain, from, intent, 'latest'),
     held,
     currentFees(chain),
-    // A plain transfer may go to any address; data for an address without code is a mistake.
+    // A plain transfer may go to any address. Data for an address without code is a mistake.
     intent.data === '0x' ? true : hasCode(chain, intent.to),
   ])
   for (const other of [balance, fees, code]) if (other.status === 'rejected') throw mapChainError(other.reason)
@@ -140,15 +142,15 @@ async function readChainFacts(chain: Chain, from: Hex, intent: Intent, held: Pro
 }
 
 /**
- * Estimates a reverted call again at the pending state. It may depend on a write of the same account that is not mined
- * yet, for example an approval; the nonces keep the order. Only writes that would be rejected pay for this.
+ * Estimates a reverted call again at the pending state. The call may depend on a write of the same account that is not
+ * mined yet, such as an approval; nonces preserve the order. Only writes that would be rejected pay for this.
  */
 async function seeOwnPending(chain: Chain, from: Hex, intent: Intent, asked: ChainFacts): Promise<ChainFacts> {
   if (!(asked.gas instanceof Error) || revertDataOf(asked.gas) === undefined) return asked
   try {
     return { ...asked, gas: await estimate(chain, from, intent, 'pending') }
   } catch {
-    // It reverts there as well, or the node has no pending state: the first result counts.
+    // The call reverts at the pending state as well, or the node has none: the first result counts.
     return asked
   }
 }
@@ -165,13 +167,13 @@ async function estimate(chain: Chain, from: Hex, intent: Intent, at: 'latest' | 
   try {
     needed = await askGas(chain, from, intent, at)
   } catch (error) {
-    // A call that runs out of gas reverts without data. Only an estimate without the limit shows whether more gas would
+    // A call that runs out of gas reverts without data. An estimate without the limit shows whether more gas would
     // help.
     if (revertDataOf(error) !== null) throw error
     needed = await askGas(chain, from, unlimited, at)
     throw gasTooLow(needed > limit ? needed : limit + 1n)
   }
-  // Some nodes return estimates above the limit that they were given.
+  // Some nodes return estimates above the given limit.
   if (needed > limit) throw gasTooLow(needed)
   return needed
 }
@@ -235,7 +237,7 @@ function explainFailure(
       `The account needs more than ${intent.value} wei and has ${balance}. Nothing was sent. Fund the account, then retry.`,
       {
         cause: error,
-        // The fee is unknown: the node refused to estimate.
+        // The fee is unknown, because the node refused to estimate.
         funds: fundsOf(from, { needed: intent.value + 1n, available: balance }),
       },
     )

@@ -11,12 +11,12 @@ export type Released = { id: string; from: Hex; raw: Hex; hash: Hex }
 type TableAlias = 'transactions' | 't' | 'due' | 'bound' | 'lanes'
 
 /**
- * Returns SQL for: so many lower nonces are open that a node may reject this one. Geth guarantees 16 per sender, reth
- * accepts no more.
+ * Returns SQL for: so many lower nonces of the account are open that a node may reject this one. Geth guarantees 16 per
+ * sender, and reth accepts no more.
  * Nonces that wait for a signature and unsigned nonces count as open. Mined transactions count until their block is
  * followed, so a row may be sent a block late, but never early.
- * The rows are counted, not measured from the lowest nonce. A mined row that a restored database still has as open
- * (docs/operate/high-availability.md) uses one place and does not block the account. Uses the index
+ * Open rows are counted, instead of the distance from the lowest nonce. So a mined row that a restored database still
+ * has as open (docs/operate/high-availability.md) counts once and does not block the account. Uses the index
  * `transactions_open`; reads no more rows than nodes accept.
  */
 export const isFar = ({ config }: Pick<App, 'config'>, row: TableAlias): RawBuilder<boolean> =>
@@ -25,8 +25,8 @@ export const isFar = ({ config }: Pick<App, 'config'>, row: TableAlias): RawBuil
     and low.nonce < ${sql.ref(`${row}.nonce`)} offset ${config.MAX_PENDING_WRITES - 1}::bigint)`
 
 /**
- * Returns SQL for: the newest bytes of a SUBMITTED row are stored, and were sent to no node yet. Uses the primary key
- * of `attempts`.
+ * Returns SQL for: the newest bytes of a SUBMITTED row are stored, and were not sent to a node yet. Uses the primary
+ * key of `attempts`.
  */
 export const isQueued = (row: TableAlias): RawBuilder<boolean> =>
   sql<boolean>`exists (select 1 from attempts newest where newest.chain_id = ${sql.ref(`${row}.chain_id`)}
@@ -34,7 +34,7 @@ export const isQueued = (row: TableAlias): RawBuilder<boolean> =>
 
 /**
  * Queues stored bytes if too many lower nonces are open.
- * @returns whether it queued them; otherwise they may be sent to a node now
+ * @returns whether they are queued; otherwise they may be sent to a node now
  * @throws database_unavailable
  */
 export async function holdBack(app: App, { chainId }: Chain, hash: Hex): Promise<boolean> {
@@ -51,10 +51,10 @@ export async function holdBack(app: App, { chainId }: Chain, hash: Hex): Promise
 const CHUNK = 500
 
 /**
- * Dequeues the bytes that may be sent now, by account and nonce. It needs one short search per account with a queue,
+ * Dequeues the bytes that may be sent now, by account and nonce. Needs one short search per account with a queue,
  * however long the queue is.
- * If a queued transaction was replaced, only its newest bytes are sent; no node has to see the others. Its next fee
- * bump is possible 3 blocks from now.
+ * If a queued transaction was replaced, only its newest bytes are sent, because no node needs the earlier ones. Its
+ * next fee bump is possible 3 blocks from now.
  * @returns at most 500 rows; if 500 were dequeued, `hasMore` is true
  */
 export async function takeQueued(app: App, chain: Chain): Promise<{ released: Released[]; hasMore: boolean }> {

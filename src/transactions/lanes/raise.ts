@@ -32,21 +32,23 @@ import {
 } from '../recovery/trouble.ts'
 import { slot } from '../../state.ts'
 
-/** blocks that an attempt waits before its fee may be raised */
+/** blocks that an attempt waits before its fee may be bumped */
 const BUMP_AFTER_BLOCKS = 3
 /** accounts per statement */
 const PAGE = 1_000
-/** accounts at a time: their requests to the node and signer are batched */
+/** accounts handled at a time: their requests to node and signer are batched */
 const WIDTH = 64
-/** milliseconds after which the rest is left to the next round, so that rebroadcasts do not wait for it */
+/**
+ * milliseconds after which the remaining accounts are left to the next round, so that rebroadcasts do not wait for them
+ */
 const BUDGET_MS = 5_000
 
 /**
  * Bumps the fee of each account's lowest unmined nonce, if that has waited for 3 blocks and `LANE_BUMP_AFTER_SECONDS`.
  * Higher nonces cannot be mined before it.
- * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast. It is checked again
+ * If the fee cap or the balance does not allow a higher fee, the transaction is only rebroadcast, and is checked again
  * at intervals that grow to 5 minutes. Replicas share the work: each check is claimed in `waits`.
- * @returns whether there is more to do immediately
+ * @returns whether another round should follow immediately
  */
 export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   await sweepSometimes(app, chain)
@@ -55,7 +57,7 @@ export async function raiseLowest(app: App, chain: Chain): Promise<boolean> {
   for (let after: Uint8Array | null = null; ;) {
     const rows = await readDue(app, chain, after)
     if (rows.length === 0) return false
-    // Once per round. While the market is above the cap, no row is claimed, so that all are checked when it falls.
+    // Ask once per round. While the market is above the cap, claim no rows, so that all are checked when it falls.
     market ??= await marketBelowCap(app, chain)
     if (market === null) return false
     await raisePage(app, chain, rows, market)
@@ -110,7 +112,7 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
           eb.or([
             eb('a.created_block', 'is', null),
             eb('a.created_block', '<=', head.number - BUMP_AFTER_BLOCKS),
-            // The chain has lost blocks since, or the recorded head was wrong.
+            // If true, the chain has lost blocks since, or the recorded head was wrong.
             eb('a.created_block', '>', head.number + BUMP_AFTER_BLOCKS),
           ]),
         ]),
@@ -145,8 +147,8 @@ async function readDue(app: App, chain: Chain, after: Uint8Array | null): Promis
 type RaiseCandidate = { bound: Bound; attempts: SignedOffer[]; before: Trouble | null }
 
 /**
- * If node or signer is unavailable, the first failing row remains claimed until its pause ends, so that one slow row
- * cannot end every round. The other unchecked rows are released.
+ * Handles a page of rows. If node or signer is unavailable, the first failing row remains claimed until its pause ends,
+ * so that one slow row cannot end every round. The other unchecked rows are released.
  */
 async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market: Fees): Promise<void> {
   const { chainId } = chain
@@ -171,7 +173,7 @@ async function raisePage(app: App, chain: Chain, rows: TransactionRow[], market:
       }
     })
   } catch (error) {
-    // A rejection by nodes remains recorded: if it were overwritten now, its gas would not be estimated again.
+    // Retain a recorded rejection by nodes: if it were overwritten now, the gas would not be estimated again.
     const others = [...unseen]
       .filter((look) => look !== first && look.before?.code !== 'rejected_by_nodes')
       .map(({ bound }) => bound)
@@ -201,7 +203,7 @@ async function takeOn({ db }: App, { chainId }: Chain, rows: TransactionRow[]): 
   return looks.map((look) => ({ ...look, attempts: attempts.get(look.bound.id)!.map(signedOf) }))
 }
 
-/** @returns the problem; null if the fee was raised, or another process is about to raise it */
+/** @returns the problem; null if the fee was bumped, or if another process is about to bump it */
 async function raiseOne(
   app: App,
   chain: Chain,
@@ -230,7 +232,9 @@ async function raiseOne(
 
 const NO_CAP = 2n ** 256n
 
-/** Returns the market's fees, or as much as the account can pay. Nodes require at least 12.5 % more than before. */
+/**
+ * Returns the market's fees, or lower ones that the account can pay. Nodes require at least 12.5 % more than before.
+ */
 function affordable({
   gas,
   offered,
@@ -266,7 +270,7 @@ async function sendRaised(
       await lowBalance(app, chain, bound)
       return SHORT
     }
-    // If a node refused it, its problem is recorded already. For other results there is no problem.
+    // If a node refused the bytes, its problem is recorded already. For other results there is no problem.
     if (sent !== 'sent') return await readTrouble(app.db, bound)
     await forgetRefusals(app.db, bound)
     return null
@@ -281,22 +285,22 @@ async function sendRaised(
 
 /**
  * Returns whether no fee bump of a sponsor's transaction can be signed, because one of its operations may no longer be
- * sent: its deadline is over, its user was frozen, or a limit is used up. Such a transaction would block all later ones
- * of its sponsor.
+ * sent: its deadline is over, its user was frozen, or a limit is used up. Without a cancellation, such a transaction
+ * would block all later ones of its sponsor.
  */
 const isHopeless = ({ authorizations }: Bound, error: unknown): boolean =>
   authorizations !== undefined &&
   authorizations !== null &&
   ((error instanceof SignerRefused && error.code === 'operation_refused') || denialOf(error) === 'policy_denied')
 
-/** Cancels the nonce. The other operations are packed into another transaction (tend-operations.ts). */
+/** Cancels a sponsor's transaction. Its other operations are packed into another one (tend-operations.ts). */
 async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Trouble | null> {
   app.telemetry.log.warn('sponsor_transaction_cancelled', { chainId: bound.chainId, id: bound.id, sender: bound.from })
   const { sent } = await sendCancel(app, chain, bound)
   return sent === 'nonce_too_low' ? USED : null
 }
 
-/** Logs that an account cannot pay for what it has signed. Its transactions wait, and are rebroadcast. */
+/** Logs that an account cannot pay for its signed transactions, which wait and are rebroadcast. */
 export async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
   telemetry.log.warn('account_low_balance', { chainId, id, sender: from })
   // On networks with sponsors, even the built-in development chain gives users nothing.

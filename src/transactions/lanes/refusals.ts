@@ -18,8 +18,8 @@ import {
 } from '../recovery/trouble.ts'
 
 /**
- * consecutive refusals after which a write counts as rejected: with the pauses, 15 seconds of unknown errors, or two
- * minutes of errors that the node may accept it later
+ * Consecutive refusals after which a write counts as rejected. With the pauses between them, this takes 15 s for
+ * unknown errors, and 2 minutes for errors after which the node may still accept the bytes.
  */
 const MAX_REFUSALS: Partial<Record<SendRefusal, number>> = { rejected: 1, unknown: 5, held_back: 8 }
 
@@ -33,7 +33,7 @@ type NewestBytes = {
 
 /**
  * Records that a node refused the newest bytes of a write. They no longer count as sent, and are sent again at growing
- * intervals. Nothing is recorded if a replacement has been signed since.
+ * intervals. Records nothing if a replacement has been signed since.
  * @param outcome  a response of a node, never the absence of one
  */
 export async function noteRefusal(
@@ -50,7 +50,7 @@ export async function noteRefusal(
   if (outcome === 'underpriced') await noteUnderpriced(app, chain, { ...place, newest }, namedFees(error))
   else if (refusals >= (MAX_REFUSALS[outcome] ?? Infinity)) {
     await noteRejected(app, { ...place, id: newest.id }, quoted(error))
-    // Another transaction may include its operations.
+    // Another sponsor's transaction may include the operations of this one.
     pokeKeeper(app, chain)
   }
 }
@@ -69,8 +69,8 @@ async function takeBack({ db }: App, { chainId }: Chain, hash: Hex): Promise<New
 }
 
 /**
- * Records a fee that is too low. If the pool named a minimum within the caps, that is offered at once, and by all later
- * transactions. Otherwise, or if the last refusal was for the fee as well, the fee rises at the usual intervals.
+ * Records that a fee is too low. If the pool named a minimum within the caps, this and all later transactions offer it
+ * at once. Otherwise, or if the last refusal was for the fee as well, the fee rises at the usual intervals.
  */
 async function noteUnderpriced(
   app: App,
@@ -86,13 +86,13 @@ async function noteUnderpriced(
   const before = await readTrouble(app.db, place)
   await noteTroubles(app.db, place.chainId, [{ ...place, trouble }])
   const isOffered = missing !== null && trouble.code !== 'fee_cap_reached' && (named.tip ?? 0n) <= (chain.tipCapWei ?? chain.feeCapWei) // prettier-ignore
-  // Immediately only once: a node that asks for more each time could drive the fee to the cap in seconds.
+  // Bump immediately only once: a node that asks for more each time could drive the fee to the cap in seconds.
   if (!isOffered || before?.code === 'fee_too_low_for_market') return
   await raiseAtOnce(app.db, place)
   pokeKeeper(app, chain)
 }
 
-/** A price that is below a pool's minimum, and the lowest price that meets the minimum, wei per gas. */
+/** Name of a fee that is below a pool's minimum, and the lowest total price that meets the minimum, wei per gas. */
 type Missing = { what: string; least: bigint }
 
 function missingOf(named: NamedFees, offered: { price: bigint; tip: bigint; base: bigint }): Missing | null {
@@ -116,7 +116,7 @@ function tooLow(missing: Missing | null, { price, cap }: { price: bigint; cap: b
   }
 }
 
-/** characters of a node's response that are shown */
+/** characters of a node's response that are included in errors */
 const MAX_QUOTED = 200
 
 /** Returns a node's message without URLs and without anything that may be an API key. */

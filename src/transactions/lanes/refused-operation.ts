@@ -5,9 +5,7 @@ import { notSigned } from './bind.ts'
 import { secondsUntil } from '../sponsors/refused-top-up.ts'
 import type { Clock } from '../../clock.ts'
 
-/**
- * Returns the error for an operation that the signer leaves out of a transaction, with the next step of the user.
- */
+/** Returns the error for an operation that the signer excludes from a transaction, with the user's next step. */
 export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   const { message, facts } = error
   const { because, rule, resetsAt = null } = facts
@@ -24,7 +22,7 @@ export function explainLeftOut(error: SignerRefused, clock: Clock): AppError {
   return new AppError('conflict', `The signer does not allow a sponsor to send this write now: ${message} Retry.`, { retryAfter: 5, cause: error }) // prettier-ignore
 }
 
-/** Maps a refusal that no caller can cause to an error with the caller's next step. The cause is logged. */
+/** Maps a refusal that no caller can cause to an error with the caller's next step. Logs the cause. */
 export function explainRefusal(error: unknown): unknown {
   if (error instanceof AppError || !(error instanceof SignerRefused)) return error
   switch (error.code) {

@@ -28,7 +28,7 @@ import type { Clock } from '../../clock.ts'
 
 /**
  * Simulates a write that a sponsor would send, up to, but not including, its number: nothing is stored, signed or sent.
- * `tx` has no data, because that depends on the signature and on concurrent writes.
+ * `tx` has no data, because data depends on the signature and on concurrent writes.
  * @throws as `sendOperation`
  */
 export async function rehearseOperation(app: App, caller: Caller, intents: readonly Intent[]): Promise<DryRunAnswer> {
@@ -55,7 +55,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
   await rehearseBudget(app, caller, intents, charged)
   const { sequence: _, ...request } = requestOf(operation, { token, approval: null })
   const total = outerGas([operation]) + knownDataGas(chain, operation)
-  // The same order as in a write: first the user's signature, then the sponsor's.
+  // Check in the order of a write: first the user's signature, then the sponsor's.
   const { rule, requires, limits } = await app.signer.checkOperation(request).catch((error: unknown) => {
     throw explainRefusal(namingClocks(app, chain, error))
   })
@@ -83,7 +83,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
 }
 
 /**
- * Returns the first sponsor with enough balance that the signer would let include the operation, by its present limits.
+ * Returns the first sponsor with enough balance whose transaction the signer would sign, by its current limits.
  * @throws gas_budget_exhausted, sponsor_empty, and the signer errors of `carry`
  */
 async function findPayer(
@@ -108,7 +108,7 @@ async function findPayer(
   throw told ?? noCarrier(app, chain)
 }
 
-/** All checks of the user have passed, so a refusal now concerns this sponsor or the sponsor's transaction. */
+/** Maps a refusal that concerns only the sponsor or the sponsor's transaction: all checks of the user have passed. */
 const explainUncarried = (error: unknown, clock: Clock): unknown =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? explainLeftOut(error, clock) : explain(error)
 

@@ -31,8 +31,8 @@ export const signedOf = (row: AttemptRow): SignedOffer => ({
 })
 
 /**
- * Reads the attempts from the signer's ledger, newest first: write access to the database must not decide which fees
- * are to be outbid.
+ * Reads the attempts from the signer's ledger, newest first: an attacker with write access to the database must not
+ * control which fees are to be outbid.
  * @throws signer_unavailable
  */
 async function readSigned(app: App, { id }: Bound): Promise<SignedOffer[]> {
@@ -40,8 +40,8 @@ async function readSigned(app: App, { id }: Bound): Promise<SignedOffer[]> {
 }
 
 /**
- * Signs, stores and sends the same effect at fees at least 12.5 % higher. After a cancellation was signed, the
- * cancellation is replaced: the ledger no longer signs the original.
+ * Signs, stores and sends the same effect at fees at least 12.5 % higher. If a cancellation was signed already,
+ * replaces the cancellation: the ledger no longer signs the original.
  * @param options.relieve  called before anything is signed, with the additional cost
  * @returns the node's response to the new bytes, and their hash
  * @throws fee_cap_reached, conflict, signer_unavailable, chain_unavailable, chain_timeout, database_unavailable
@@ -65,9 +65,10 @@ export async function raiseFee(
 }
 
 /**
- * Returns what is signed next for a pending transaction, and the fees that it has to outbid.
- * The gas limit remains the same, except that it is estimated again for a cancellation and after nodes rejected the
- * transaction. The gas may have changed if it depends on another chain's prices, or if the account has code now.
+ * Returns the next attempt to sign for a pending transaction, and the fees that it has to outbid.
+ * The gas limit remains the same, with two exceptions: it is estimated again for a cancellation, and after nodes
+ * rejected the transaction. The gas may have changed if it depends on another chain's prices, or if the account has
+ * code now.
  * @throws chain_unavailable, chain_timeout
  */
 export async function nextAttempt(
@@ -84,8 +85,8 @@ export async function nextAttempt(
 }
 
 /**
- * Returns the numbers that the nonce's cancellation uses up, read from its bytes: a different cancellation is never
- * signed.
+ * Returns the operation numbers that the nonce's cancellation uses up, read from its bytes: the signer never signs a
+ * different cancellation.
  */
 function usedUpBy({ authorizations }: Bound, attempts: SignedOffer[]): UsedUp | undefined {
   if (authorizations === undefined || authorizations === null) return undefined
@@ -96,7 +97,7 @@ function usedUpBy({ authorizations }: Bound, attempts: SignedOffer[]): UsedUp | 
 }
 
 /**
- * Estimates the gas again. It is never below the last limit: the ledger has already returned bytes with that limit, and
+ * Estimates the gas again. Returns at least the last limit: the ledger has already returned bytes with that limit, and
  * unused gas is not paid for.
  */
 async function gasAgain(
@@ -109,7 +110,7 @@ async function gasAgain(
     const now = before.isCancel ? await gasOfCancel(chain, bound, usesUp) : await effectGas(chain, bound)
     return larger(now, before.gas)
   } catch (error) {
-    // A node does not estimate an effect that reverts now. An unavailable node is asked again later.
+    // A node does not estimate an effect that reverts now. If the node is unavailable, the error is thrown.
     if (error instanceof RpcError || error instanceof InvalidResponse) return before.gas
     throw mapChainError(error)
   }
@@ -125,8 +126,8 @@ async function effectGas({ rpc }: Chain, { from, to, data, value }: Bound): Prom
 
 /**
  * Signs, stores and sends a cancellation: an empty transfer to oneself with the same nonce, at fees that outbid every
- * attempt so far. If accounts delegate in the cancelled transaction, they also delegate in the cancellation: later
- * transactions may rely on that.
+ * attempt so far. If accounts delegate in the cancelled transaction, they also delegate in the cancellation, because
+ * later transactions may rely on the delegation.
  * @param options.usesUp  numbers of its operations, all of the user whose token it is
  * @throws as `raiseFee`
  */
@@ -155,7 +156,7 @@ export async function sendCancel(
   })
 }
 
-/** Returns the highest fee of all attempts, field by field: a replacement has to outbid all of them. */
+/** Returns the highest fees of all attempts, field by field: a replacement has to outbid every attempt. */
 function dearest(attempts: SignedOffer[]): Fees {
   const offers = attempts.map(({ fees }) => fees)
   return offers.reduce((most, fees) => {

@@ -2,7 +2,7 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { slot } from '../../state.ts'
 
-/** transactions that are sent together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
+/** transactions sent together; as many as `chain/rpc/batch.ts` puts into one JSON-RPC batch */
 const MAX_TOGETHER = 50
 
 type PendingBroadcast = { from: Hex; raw: Hex; resolve: (answer: unknown) => void; reject: (error: unknown) => void }
@@ -19,9 +19,9 @@ const queues = slot('bytes on their way to a node', (_chain: Chain): Queue => ({
 }))
 
 /**
- * Sends signed bytes to a node, for each account in the order of the calls. A node sets a nonce that overtakes a lower
- * one aside, or rejects it.
- * Several transactions of an account travel in one batch. Later ones wait until that batch is done; other accounts do
+ * Sends signed bytes to a node, for each account in the order of the calls. A node may reject a nonce that arrives
+ * before a lower one, or set it aside.
+ * One batch includes several transactions of an account. Later ones wait until that batch is done; other accounts do
  * not wait.
  * @returns the node's response, not validated: a correct node returns the hash of these bytes
  * @throws the node's error for these bytes, RpcError | RpcUnavailable

@@ -36,20 +36,22 @@ import { operation as step } from './steps.ts'
 import { exhaustedError } from '../sponsors/top-up.ts'
 import type { WriteAnswer } from '../write-wire.ts'
 
-/** seconds from binding to an operation's deadline, after which it has failed for sure, without a cancellation */
+/**
+ * seconds from binding to an operation's deadline; an operation not executed by then has failed, without a cancellation
+ */
 export const LIFE_SECONDS = 600
 
 /**
  * Sends a write that a sponsor pays for (`sendOnce`): an operation that the user's account signs and a sponsor's
- * transaction includes. Commit 1 reserves its highest cost. After its deadline, 10 minutes later, it can never be
- * executed.
+ * transaction includes. Commit 1 reserves its highest cost. After its deadline, 10 minutes later, the operation can
+ * never be executed.
  * @param intents  executed in this order, all or nothing
  * @param paidFor  contracts that the budget has to pay for; default: the called contracts
- * @returns the answer, and whether it is that of an earlier request with the same key
+ * @returns the answer, and whether an earlier request with the same key already got it
  * @throws atomic_unsupported, no_contract, execution_reverted, insufficient_funds, invalid_gas, fee_cap_reached,
- *     gas_not_sponsored, gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight,
- *     policy_denied, approval_required, approval_denied, account_frozen, application_suspended, chain_unavailable,
- *     chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
+ *   gas_not_sponsored, gas_budget_exhausted, sponsor_empty, idempotency_key_reused, idempotency_in_flight,
+ *   policy_denied, approval_required, approval_denied, account_frozen, application_suspended, chain_unavailable,
+ *   chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendOperation(
   app: App,
@@ -88,7 +90,7 @@ type OperationWrite = {
   askedFrom: string | null
 }
 
-/** `claim`: the reservation that this request may release. */
+/** An operation with a row. `claim`: this request's claim, with the reservation that it may release. */
 type BoundOperation = { operation: Operation; approval: string | null; claim: Claim }
 
 /**
@@ -102,8 +104,8 @@ function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBud
 }
 
 /**
- * Returns the gas budget, or the error why sponsors do not pay: the application has none, or its budget is for other
- * contracts.
+ * Returns the gas budget. If sponsors do not pay, returns the error with the reason: the application has no budget, or
+ * one for other contracts.
  */
 function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
   const budget = allowedTo(app, clientId).sponsor
@@ -115,7 +117,7 @@ function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): Sp
 }
 
 /**
- * Rejects several calls that cannot be one operation. A write that an account sends itself is a transaction of its own.
+ * Rejects several calls that cannot be one operation, because the account sends each as a separate transaction.
  * @throws atomic_unsupported
  */
 export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
@@ -182,7 +184,8 @@ function approve(app: App, { chain, caller, key, askedFrom, intents }: Operation
   const check = (approval: string | null) => {
     const { sequence: _, ...request } = requestOf(operation, { token: caller.token, approval })
     return app.signer.checkOperation(request).catch((error: unknown) => {
-      // The ledger has an operation of this intent, and signs no other: signing returns it, or finds what was lost.
+      // The ledger has an operation of this intent, and signs no other. Signing returns that operation, or restores
+      // what the database has lost.
       if (error instanceof SignerRefused && error.code === 'intent_conflict') return { requires: null }
       throw explainRefusal(namingClocks(app, chain, error))
     })
@@ -203,7 +206,7 @@ export async function preparePaid(
   const carriers = inTurn(await carriersOf(app, chain), from)
   const [prepared] = await Promise.all([
     prepareOperation(chain, from, intents, carriers[0]!.address),
-    // Requested together with the simulation, so that the values are known when they are needed.
+    // Request the balance together with the simulation, so that it is known when it is needed.
     balanceThisBlock(chain, carriers[0]!.address).catch(() => null),
     dataGas(chain, { calls: [] }).catch(() => null),
   ])
@@ -235,17 +238,16 @@ async function resume(app: App, write: OperationWrite, row: WriteRow): Promise<O
   // The network's gas mode was different when the row was bound.
   if (row.sequence === undefined) throw inFlight()
   let operation = toOperation(row)
-  // If it were sent now, it would not be executed. Once that is certain, the key is free for its next use.
+  // An operation sent this late would not be executed. Once its deadline is over, the key is free for its next use.
   if (operation.deadline < networkSeconds(app, write.chain) + MIN_LIFE_SECONDS) throw inFlight()
-  // The account's delegation may be undone since, or missing in a restored row. An account is not put back on code that
-  // the network no longer uses.
-  // Such a write is executed only if the account still delegates to that code, or if the row includes its
-  // authorization.
+  // The account may no longer delegate to the operation's code, or a restored row may lack the authorization. An
+  // account is not moved back to code that the network no longer uses. So such a write is executed only if the account
+  // still delegates to that code, or if the row includes its authorization.
   const isOfNow = operation.delegate === contractsOf(write.chain).name
   const authorizationNonce =
     operation.authorizationNonce ??
     (isOfNow ? await delegationNonce(write.chain, operation.from, operation.delegate) : null)
-  // The token signs what this request asks for, as for a transaction (send.ts).
+  // The token must sign the content of this request, as for a transaction (send.ts).
   operation = { ...operation, calls: callsOf(write.intents), authorizationNonce }
   const approval = await approve(app, write, operation)
   const charged = await costOf(write.chain, operation)
@@ -279,7 +281,7 @@ const numbersTaken = (): AppError =>
     retryAfter: 1,
   })
 
-/** Signs the operation and has a sponsor send it. If it is certainly in no transaction, its reservation is released. */
+/** Signs the operation and lets a sponsor send it. Releases the reservation if certainly no transaction includes it. */
 async function finish(
   app: App,
   { chain, caller: { token } }: OperationWrite,
@@ -304,9 +306,9 @@ async function finish(
       if (claim === BINDER && isRefused(error)) await unbind(app, operation)
       if (signed === 'transaction') return LOST
       if (isUnapproved(error)) noteAsking(app)
-      // The approval was not missing before. The write starts over, and asks the user.
+      // The approval was not missing at binding. The write starts over, and asks the user.
       if (claim === BINDER && isUnapproved(error)) return LOST
-      // It may be signed, but no transaction includes it: only this request would have one include it.
+      // The operation may be signed, but no transaction includes it: only this request would pass it to a sponsor.
       await giveBack(app, operation, claim)
       throw isUnapproved(error) ? inFlight() : explainRefusal(namingClocks(app, chain, error))
     }
@@ -321,7 +323,7 @@ async function finish(
   throw numbersTaken()
 }
 
-/** Returns whether the operation is certainly not signed. */
+/** Returns whether the operation is certainly unsigned. */
 const isRefused = ({ code }: { code: string }): boolean => code !== 'signer_unavailable' && code !== 'ledger_damaged'
 
 /** Returns whether a transaction with the operation may have been signed or stored before the error. */

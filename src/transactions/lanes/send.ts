@@ -33,10 +33,10 @@ import type { WriteAnswer } from '../write-wire.ts'
 /**
  * Sends a write (`sendOnce`): as a transaction of the user's own account, or as an operation if a sponsor sends it. A
  * nonce that was bound and not signed gets a gap-filling cancellation after 30 s.
- * @returns the answer, and whether it is that of an earlier request with the same key
+ * @returns the answer, and whether an earlier request with the same key already got it
  * @throws no_contract, execution_reverted, insufficient_funds, fee_cap_reached, too_many_pending, account_stopped,
- *     idempotency_key_reused, idempotency_in_flight, policy_denied, approval_required, approval_denied,
- *     chain_unavailable, chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
+ *   idempotency_key_reused, idempotency_in_flight, policy_denied, approval_required, approval_denied,
+ *   chain_unavailable, chain_timeout, signer_unavailable, database_unavailable, conflict, overloaded
  */
 export async function sendTransaction(
   app: App,
@@ -53,7 +53,7 @@ export async function sendTransaction(
     check: (approval: string | null) =>
       checkWrite(app, chain, caller, { intent, terms: asBound(intent, terms), own: { id, approval } }),
   })
-  // A sponsor pays nothing for a write that was already sent, even if the database has lost it.
+  // A sponsor pays nothing for a write that was already sent, even if the database has lost that write.
   const refuseIfSent = async (id: string) => {
     if (idempotency !== null && ((await isBound(app.db, id)) || (await reconcileIntent(app, chain, id)) !== null))
       throw inFlight()
@@ -80,8 +80,8 @@ export async function sendTransaction(
 }
 
 /**
- * Sends a write of a sponsor's account. `prepare` gets a function that asks whether the signer would refuse the write:
- * a nonce that is bound and vacated delays all later ones, which for a sponsor are writes for other users.
+ * Sends a write of a sponsor's account. `prepare` receives a function that asks whether the signer would refuse the
+ * write: a nonce that is bound and vacated delays all later ones, which for a sponsor are writes for other users.
  * @throws as `sendTransaction`
  */
 export async function sendForSponsor(
@@ -92,7 +92,7 @@ export async function sendForSponsor(
 ): Promise<{ id: string; isReplay: boolean }> {
   const { chain, caller, intent } = write
   const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
-  // Top-ups and withdrawals have limits of their own.
+  // Top-ups and withdrawals have separate limits and need no approval.
   const approve = async () => null
   const { answer, isReplay } = await sendWrite(app, { ...write, prepare, approve })
   return { id: answer.id, isReplay }
@@ -111,7 +111,7 @@ type Write = {
   approve: (id: string, terms: Terms) => Promise<string | null>
 }
 
-/** `mayVacate`: this request bound the nonce, and may vacate it if nothing was signed for it. */
+/** A write with a nonce. `mayVacate`: this request bound the nonce, and may vacate it if nothing was signed for it. */
 type BoundWrite = { bound: Bound; approval: string | null; mayVacate: boolean }
 
 const sendWrite = (app: App, write: Write): Promise<{ answer: WriteAnswer; isReplay: boolean }> =>
@@ -134,10 +134,7 @@ async function bindWrite(app: App, write: Write, id: string): Promise<BoundWrite
   return { bound: await first.bind(app, chain, { ...asked, ...prepared }), approval, mayVacate: true }
 }
 
-/**
- * Finishes a write that an earlier request with the same key has bound: with bytes that the signer has, or by signing
- * now.
- */
+/** Finishes a write that an earlier request with the same key has bound: with the signer's bytes, or by signing now. */
 async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
   const { chain } = write
   // The network's gas mode was different when the row was bound.
@@ -158,9 +155,9 @@ async function resume(app: App, write: Write, row: WriteRow): Promise<Outcome> {
 }
 
 /**
- * Returns the transaction that the token of a retry signs: the content of this request, at no more than the market's
- * fees. Only the nonce is taken from the bound row, because anyone with write access to the database could change that
- * row.
+ * Returns the transaction to be signed with the token of a retry: the content of this request, at no more than the
+ * market's fees. Takes only the nonce from the bound row, because anyone with write access to the database could change
+ * that row.
  * @throws fee_cap_reached, chain_unavailable, chain_timeout
  */
 async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bound.gas }: Intent): Promise<Bound> {
@@ -168,7 +165,7 @@ async function askedFor(chain: Chain, bound: Bound, { to, value, data, gas = bou
   return { ...bound, to, value, data, gas, fees, authorizations: null }
 }
 
-/** Sign, store, broadcast. Queued bytes are left to the keeper. */
+/** Signs, stores and broadcasts. The keeper sends queued bytes. */
 async function finish(
   app: App,
   { chain, caller: { token } }: Write,
@@ -178,7 +175,7 @@ async function finish(
     if (!isUnapproved(error)) throw error
     noteAsking(app)
     // The approval was not missing before the nonce was bound. The nonce is vacated, and the write starts over: it asks
-    // the user. What another request bound is left to the keeper.
+    // the user. The keeper handles a nonce that another request bound.
     if (!mayVacate) throw inFlight()
     return LOST
   })

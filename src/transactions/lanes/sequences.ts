@@ -8,9 +8,9 @@ import { oncePer } from './group-commit.ts'
 import { MAX_SEQUENCE, WORD_IDS } from './operation-gas.ts'
 
 /**
- * Numbers of operations in a network's space. A process leases as many as share a word of the dispatcher's bitmap, and
- * assigns them in ascending order. Numbers that are left when it dies are never used.
- * A restored database assigns some numbers twice: the signer refuses those, and the rest of their block is skipped.
+ * Numbers of operations in a network's space. A process leases the numbers that share a word of the dispatcher's
+ * bitmap, and assigns them in ascending order. Numbers left when the process ends are never used.
+ * A restored database assigns some numbers twice. The signer refuses those, and the rest of their block is skipped.
  */
 type Sequences = {
   take: () => Promise<number>
@@ -45,7 +45,7 @@ export const sequencesOf = oncePer('numbers of operations', (app: App, chain: Ch
 
 /**
  * Numbers per millisecond of the clock. A database without numbers for the space starts at its clock, as the signer's
- * floor does. The numbers of another installation in the same space, or of a lost database, are far below.
+ * floor does. Numbers assigned by another installation in the space, or by a lost database, are far below.
  */
 const FIRST_PER_MS = 4_096
 

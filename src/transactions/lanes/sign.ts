@@ -36,7 +36,8 @@ export async function signFirst(
 ): Promise<Signing> {
   try {
     const { raw, hash, stored } = await gasStrategy(chain).sign(app, bound, shown)
-    // Newly bound, but already signed, for a request that the database has lost. A random id was never signed before.
+    // The nonce is newly bound, but may already be signed for a request that the database has lost. An intent with a
+    // random id was never signed before.
     if (stored && mayVacate && bound.requestHash !== null && (await reconcileNonce(app, bound))) return NONCE_TAKEN
     return { kind: 'signed', attempt: { raw, hash, gas: bound.gas, fees: bound.fees, isCancel: false } }
   } catch (error) {
@@ -58,7 +59,7 @@ const isRefused = (error: unknown): boolean =>
     ? error.code !== 'ledger_damaged'
     : error instanceof AppError && error.code !== 'signer_unavailable'
 
-/** Returns whether the ledger has nothing for this intent. If the ledger cannot be read, nothing is proven. */
+/** Returns whether the ledger has no record of this intent. Returns false if the ledger cannot be read. */
 async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<boolean> {
   try {
     return (await signer.recall({ intentId: id })).attempts.length === 0
@@ -69,8 +70,9 @@ async function isUnsigned({ signer, telemetry }: App, { id }: Bound): Promise<bo
 }
 
 /**
- * Restores what the database has lost: the ledger has another signature for this intent, or has this nonce for another
- * intent. The nonce then belongs to that record. The intent is bound to another nonce, or already has its response.
+ * Restores a record that the database has lost: the ledger has another signature for this intent, or has this nonce for
+ * another intent. The nonce then belongs to that record. The intent is bound to another nonce, or already has its
+ * response.
  */
 async function makeRoom(
   app: App,
@@ -81,7 +83,7 @@ async function makeRoom(
   const signed = await reconcileIntent(app, chain, bound.id)
   const isHeld = signed === 'transaction' || (await reconcileNonce(app, bound)) || (await endIfDelegation(app, bound))
   if (isHeld) return NONCE_TAKEN
-  // A sponsor sends this intent, and nothing was signed for the nonce.
+  // A sponsor sends this intent as an operation, and nothing was signed for the nonce.
   if (signed === 'operation' && mayVacate && (await vacate(app, bound.id))) tellSigned(app, chain, bound.from)
   else await part(app, bound.id)
   return NONCE_TAKEN
@@ -96,7 +98,7 @@ export type ReplaceRequest = {
 }
 
 /**
- * Signs a replacement of a transaction, or returns a newer attempt that the ledger has.
+ * Signs a replacement of a transaction, or returns a newer attempt from the ledger.
  * @throws the errors of the signer; conflict
  */
 export async function signReplacement(app: App, chain: Chain, bound: Bound, request: ReplaceRequest): Promise<Attempt> {
@@ -107,7 +109,7 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
     const isBehind =
       error instanceof SignerRefused && ['replacement_underpriced', 'nonce_conflict'].includes(error.code)
     if (!isBehind) throw error
-    // The ledger has a newer attempt than the database: signed before a crash, or by another replica just now.
+    // The ledger has a newer attempt than the database: signed before a crash, or just now by another replica.
     const found = await reconcileBound(app, chain, bound)
     if (found === null) throw error
     if (request.kind === 'cancel' && !found.newest.isCancel) {
@@ -125,9 +127,9 @@ export async function signReplacement(app: App, chain: Chain, bound: Bound, requ
 }
 
 /**
- * Signs the cancellation that fills the nonce of an intent without bytes. It uses the market's fees, because the fees
- * in the row were never signed. If the ledger has given the nonce to a record that may have been reported to a caller,
- * nothing outbids that record.
+ * Signs the cancellation that fills the nonce of an intent without bytes. Uses the market's fees, because the fees in
+ * the row were never signed. If the ledger has given the nonce to a record that a caller may know, nothing outbids that
+ * record.
  * @returns `has_bytes`: the intent has bytes now; `denied`: the signer's rules do not allow it at present
  */
 export async function signFill(
@@ -135,8 +137,8 @@ export async function signFill(
   chain: Chain,
   bound: Bound,
 ): Promise<Signing | { kind: 'has_bytes' } | { kind: 'denied'; error: unknown }> {
-  // While the gas of a cancellation is unknown, the nonce remains open for the next round: a limit that is too low
-  // would block it for good.
+  // While the gas of a cancellation is unknown, leave the nonce open for the next round: a limit that is too low would
+  // block the nonce permanently.
   const [gas, fees] = await Promise.all([cancelGas(chain, bound.from), marketOf(chain)])
   if (!(await claim(app.db, bound.id))) return { kind: 'has_bytes' }
   try {

@@ -7,7 +7,7 @@ import { between, type Step } from '../crash-points.ts'
 import { signFill, signFirst, signReplacement } from './sign.ts'
 import { storeFill, storeFirst, storeReplacement } from './store.ts'
 
-/** Reached only if something was signed. */
+/** Names the point after a signing step, which is reached only if something was signed. */
 const signedAt =
   (step: Step) =>
   ({ kind }: { kind: string }): Step | null =>

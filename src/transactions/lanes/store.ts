@@ -24,8 +24,9 @@ const LIMITS = { most: 256, mostBytes: 1_048_576, lanes: 1 }
 
 /**
  * Stores the first bytes of an intent and its hash (commit 2), in one statement that many writes share. From then on
- * its idempotency key returns this hash. Storing the same again, after a crash or by another replica, changes nothing.
- * @returns whether a node is to get the bytes now; otherwise the keeper sends them when it is their turn
+ * its idempotency key returns this hash. Storing the same bytes again, after a crash or by another replica, changes
+ * nothing.
+ * @returns whether to send the bytes to a node now; otherwise the keeper sends them when their turn comes
  * @throws database_unavailable
  */
 export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<boolean> {
@@ -40,8 +41,7 @@ export async function storeFirst(app: App, chain: Chain, bound: Bound, attempt: 
 }
 
 /**
- * Restores a row from the ledger, together with these bytes: the database was reset to an earlier state since the row
- * was read.
+ * Restores a row and these bytes from the ledger: the database was reset to an earlier state since the row was read.
  */
 async function reconcileStored(app: App, bound: Bound): Promise<void> {
   assert(await reconcileNonce(app, bound), 'the ledger does not hold what it signed')
@@ -56,7 +56,7 @@ async function storeOuter(app: App, chain: Chain, bound: Bound, attempt: Attempt
   return (await insertFirst(app, chain, [{ bound, attempt }], links))[0]!
 }
 
-/** `queued`: too many lower nonces of the account are open. `lost`: the row no longer exists. */
+/** Result of storing. `queued`: too many lower nonces of the account are open. `lost`: the row no longer exists. */
 type StoreOutcome = 'due' | 'queued' | 'lost'
 
 const groupOf = oncePer('commits of first bytes', (app, chain) =>
@@ -66,8 +66,8 @@ const groupOf = oncePer('commits of first bytes', (app, chain) =>
 const sizeOf = ({ attempt }: StoredAttempt): number => attempt.raw.length + 512
 
 /**
- * Stores first bytes. `broadcast_at` is set here instead of after the broadcast, which saves a commit: it says that a
- * process is sending them. The keeper sends queued bytes.
+ * Stores first bytes. Sets `broadcast_at` here instead of after the broadcast, which saves a commit: a process is about
+ * to send them. The keeper sends queued bytes.
  * @param links  parts to add to the statement
  */
 async function insertFirst(
@@ -85,7 +85,7 @@ async function insertFirst(
     value: wordDigits(bound.value),
     gas_limit: Number(gas),
     ...feeDigits(fees),
-    // Without the hash, which is that of the first attempt (transitions.ts).
+    // Omit the hash, which equals that of the first attempt (transitions.ts).
     transition: [{ state: 'SUBMITTED', at }],
   }))
   const { rows: there } = await sql<{ id: string; is_far: boolean }>`${prepared}
@@ -104,7 +104,7 @@ async function insertFirst(
       on conflict (chain_id, hash) do nothing
     ), moved as (
       ${transactionRows.updating('storeFirst', {
-        // Another request under the key may have claimed the row for an amount of its own since these bytes were signed.
+        // Since these bytes were signed, another request with the key may have claimed the row with its own amount.
         set: sql`hash = signed.hash, value = signed.value, gas_limit = signed.gas_limit, max_fee = signed.max_fee, max_priority_fee = signed.max_priority_fee,
           transitions = transactions.transitions || signed.transition, updated_at = now()`,
         from: sql`from signed`,
@@ -118,8 +118,8 @@ async function insertFirst(
 }
 
 /**
- * Stores the cancellation that fills the nonce of an intent without bytes. Its idempotency key is free for its next
- * use: the intent can never be signed now, and its caller never got a hash.
+ * Stores the cancellation that fills the nonce of an intent without bytes. The intent's idempotency key becomes free:
+ * the intent can never be signed now, and its caller never got a hash.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>
@@ -132,8 +132,7 @@ export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: A
 }
 
 /**
- * Stores a fee bump or a cancellation. The attempt is stored even if the transaction has been mined: its hash may still
- * be requested.
+ * Stores a fee bump or a cancellation, even if the transaction has been mined, because its hash may still be requested.
  * An attempt that is stored after a later-signed one does not become the newest: the ledger signs only attempts that
  * outbid all earlier ones.
  */
@@ -196,9 +195,9 @@ const newest = (chain: Chain, bound: Bound, attempt: Attempt) => ({
 
 /**
  * Stores all attempts that the signer's ledger has for an intent, in case the database lacks some: bytes signed before
- * a crash or by another process. Safe to repeat, and safe while others store the same.
+ * a crash or by another process. Safe to repeat, and safe while others store the same attempts.
  * @returns the oldest and the newest attempt; null if nothing is signed, or if the intent is signed under another
- *     nonce. In that case the other row is restored, and this row has lost its intent.
+ *   nonce. In that case the row of that nonce is restored, and this row no longer has the intent.
  * @throws signer_unavailable, database_unavailable
  */
 export async function reconcileBound(
@@ -214,7 +213,7 @@ export async function reconcileBound(
   }
   const [first, ...later] = attempts.map(toAttempt).toReversed()
   if (first === undefined) return null
-  // The row may have the values of another request under the key; the ledger has the signed values.
+  // The row may have the values of another request with the key; the ledger has the signed values.
   const signedFor = { ...bound, ...valueOf(attempts.at(-1)!) }
   await (first.isCancel ? storeFill : storeFirst)(app, chain, signedFor, first)
   for (const attempt of later) await storeReplacement(app, chain, bound, attempt)

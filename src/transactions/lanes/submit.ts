@@ -17,7 +17,7 @@ import type { DryRunAnswer, WriteAnswer } from '../write-wire.ts'
 
 type TransactionBody = Static<typeof TransactionRequest>
 
-/** Route of the operation, which is also the scope of its idempotency keys. */
+/** Route of the operation, and the scope of its idempotency keys. */
 export const SUBMIT_ROUTE = '/v1/transactions'
 
 /**
@@ -39,14 +39,14 @@ export async function submitTransaction(
 }
 
 /**
- * Performs everything of a transaction except its signature.
+ * Performs all steps of a transaction before its signature, as a dry run.
  * @throws as `submitTransaction`
  */
 export async function rehearseTransaction(app: App, caller: Caller, body: TransactionBody): Promise<DryRunAnswer> {
   return pointingAt('/to', dryRun(app, caller, readEncodedIntent(body)))
 }
 
-/** Changes the error's pointer: elsewhere the field of the contract's address is `/address`. */
+/** Changes the error's pointer to the field `pointer`: in other routes the contract's address is at `/address`. */
 async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
   try {
     return await sending
@@ -57,7 +57,7 @@ async function pointingAt<T>(pointer: string, sending: Promise<T>): Promise<T> {
   }
 }
 
-/** Validates everything that needs no request to the chain. */
+/** Validates the fields that need no request to the chain. */
 export function readEncodedIntent({ to, data = '0x', value = '0', gas, abi }: TransactionBody): Intent {
   const target = readTarget(to)
   const bytes = readData(data)

@@ -34,8 +34,8 @@ export type Binding = {
 }
 
 /**
- * The account's nonces as the statement saw them. `turn`: 1-based position among the group's writes of this account.
- * `reserved`: highest cost of the open writes in wei, without those of the group. `isAhead`: the next nonce is too far
+ * The account's nonces as the statement found them. `turn`: 1-based position among the group's writes of this account.
+ * `reserved`: highest cost of the open writes in wei, without the group's writes. `isAhead`: the next nonce is too far
  * above an unsigned one.
  */
 export type LaneState = {
@@ -50,7 +50,10 @@ export type LaneState = {
 
 export type NonceResult = { nonce: number } | 'key is taken' | { lane: LaneState }
 
-/** `first`: the chain's count of the account, once it was requested; only an account without a row needs it. */
+/**
+ * A binding in a group. `first`: the chain's count of the account's mined transactions, if it was requested; only an
+ * account without a row needs it.
+ */
 type GroupedBinding = Binding & { first: number | null }
 
 /** Each member writes one row: far below the portable transaction limits of 2,000 rows and 4 MiB. */
@@ -75,7 +78,7 @@ const groupOf = oncePer('commits of nonces', (app, chain) =>
 const sizeOf = ({ intent }: GroupedBinding): number => 1_024 + intent.data.length + intent.abi.length
 
 async function commit(app: App, chain: Chain, members: GroupedBinding[]): Promise<NonceResult[]> {
-  // Random ids cannot collide, so a single statement without a transaction is enough.
+  // Random ids cannot conflict, so a single statement without a transaction is enough.
   if (members.every(({ requestHash }) => requestHash === null)) return (await insert(app, app.db, chain, members)).taken
   for (;;) {
     const taken = await commitKeyed(app, chain, members)
@@ -92,7 +95,7 @@ async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): P
       return taken
     })
   } catch (error) {
-    // Rolled back; the next attempt sees the conflicting row.
+    // The commit was rolled back; the next attempt sees the conflicting row.
     if (error instanceof LeftHole) return 'left a hole'
     throw error
   }
@@ -101,8 +104,8 @@ async function commitKeyed(app: App, chain: Chain, members: GroupedBinding[]): P
 class LeftHole extends Error {}
 
 /**
- * Returns whether a nonce was skipped. Another replica may have just bound the same id under a lower nonce. The nonce
- * meant for it here then remains free while higher ones are taken, and would never be filled.
+ * Returns whether a nonce was skipped. Another replica may have just bound the same id under a lower nonce. Then the
+ * nonce assigned here remains free while higher ones are taken, and would never be filled.
  * @param lane  an account of which a member got no row, and the nonce that its first member was to get
  */
 async function hasHole(

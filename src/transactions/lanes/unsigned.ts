@@ -3,13 +3,13 @@ import type { Chain } from '../../chain/network.ts'
 import type { Hex } from '../../ids.ts'
 import { oncePer } from './group-commit.ts'
 
-/** milliseconds between two checks without a notification: another replica may be signing */
+/** milliseconds between two checks without a notification, because another replica may be signing */
 const LOOK_MS = 100
 
 const waitingOf = oncePer('writes that wait for signatures', (_app, _chain) => new Map<Hex, Set<() => void>>())
 
 /**
- * Resolves when this process has stored bytes of an account or vacated one of its nonces, at the latest after 100 ms.
+ * Resolves when this process has stored bytes of an account or vacated one of its nonces, after 100 ms at the latest.
  */
 export function untilSigned(app: App, chain: Chain, from: Hex): Promise<void> {
   const waiting = waitingOf(app, chain)

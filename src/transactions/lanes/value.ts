@@ -5,7 +5,7 @@ import { MAX_CALLDATA_BYTES } from '../write-wire.ts'
 const MAX = 2n ** 256n - 1n
 
 /**
- * Returns the `value` of a write, wei.
+ * Reads the `value` of a write, wei.
  * @throws invalid_value
  */
 export function readValue(text: string, { isPayable }: { isPayable: boolean }): bigint {

@@ -38,7 +38,7 @@ export const answerOfOperation = (
 })
 
 /**
- * Returns the response that an operation had, with the hash that was returned then.
+ * Returns the response that an operation had, with the hash that was returned at that time.
  * @throws database_unavailable
  */
 export async function toldOperation(app: App, chain: Chain, row: OperationRow, hash: Hex): Promise<WriteAnswer> {

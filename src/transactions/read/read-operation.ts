@@ -20,7 +20,7 @@ import { changedAt } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
 
 /**
- * Selects the operations that an application sent for its caller on their network. An operation in no transaction is
+ * Selects the operations that an application sent for its caller on their network. Operations without a transaction are
  * not visible yet.
  */
 const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
@@ -39,8 +39,8 @@ const ofCaller = (db: Db, { accountId, clientId, chainId }: Caller) =>
 export const isTransactionId = (text: string): boolean => /^tx_[0-9a-f-]{36}$/.test(text)
 
 /**
- * Returns the operation with an id, or with any hash of a transaction that included it: the newest if there are
- * several.
+ * Returns the operation with an id, or with any hash of a transaction that included it. If a transaction included
+ * several, returns the newest.
  */
 export async function findOperation({ db }: App, caller: Caller, idOrHash: string): Promise<OperationRow | null> {
   if (!isTransactionId(idOrHash) && !isWord(idOrHash)) return null
@@ -93,7 +93,7 @@ export async function showOperations(app: App, chain: Chain, rows: OperationRow[
     readAttemptsOf(app.db, outerIds),
   ])
   const byId = new Map(outers.map((row) => [row.id, row]))
-  // Reasons are found per account, and each sponsor has its own nonces.
+  // Reasons are determined per account, and each sponsor has its own nonces.
   const lanes = Map.groupBy(outers, ({ sender }) => toHex(sender)).values()
   const reasons = new Map((await Promise.all([...lanes].map((lane) => readReasons(app, chain, lane)))).flatMap((one) => [...one])) // prettier-ignore
   return new Map(
@@ -118,8 +118,8 @@ const REFUSED_ALONE: Reason = {
 }
 
 /**
- * Hash, nonce and fees are those of the transaction that includes it; calls, sender and gas limit are the operation's
- * own.
+ * Converts an operation. Hash, nonce and fees are those of the transaction that includes it; calls, sender and gas
+ * limit are the operation's own.
  */
 function toWire(
   chain: Chain,
@@ -159,7 +159,7 @@ function toWire(
   }
 }
 
-/** Gas and price are those of the whole transaction; the status is the operation's own. */
+/** Returns the receipt. Gas and price are those of the whole transaction; the status is the operation's own. */
 function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['receipt'] {
   const { block_number: number, block_hash: hash } = row
   const { gas_used: gas, effective_gas_price: price } = outer
@@ -175,7 +175,10 @@ function receiptOf(row: OperationRow, outer: TransactionRow): Transaction['recei
   }
 }
 
-/** Returns why it failed, from the dispatcher's event, which includes up to 256 bytes of the contract's revert data. */
+/**
+ * Returns why an operation failed, from the dispatcher's event, which includes up to 256 bytes of the contract's revert
+ * data.
+ */
 function revertOf({ reason, abi, calls: packed, ...row }: OperationRow): Revert | null {
   if (reason === null) return null
   const failure = readFailure(toHex(reason))

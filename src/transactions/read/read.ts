@@ -27,7 +27,7 @@ import { publicStates, type Transaction } from '../wire.ts'
 
 /**
  * Returns one transaction that this application sent for the caller, by id or by any of its hashes.
- * @throws transaction_not_found  the same if it belongs to another user or application, or to nobody
+ * @throws transaction_not_found  also if it belongs to another user or application
  */
 export async function readTransaction(app: App, caller: Caller, idOrHash: string): Promise<Transaction> {
   const chain = chainOf(app, caller)
@@ -81,7 +81,8 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
 const UNKNOWN_CLIENT = ''
 
 /**
- * Returns what the application sent for the caller, newest first. Uses the index (account, network, time, id).
+ * Returns the transactions that the application sent for the caller, newest first. Uses the index (account, network,
+ * time, id).
  * @throws invalid_cursor
  */
 export async function listTransactions(
@@ -111,7 +112,7 @@ export async function listTransactions(
   const rows = await query.execute()
   const place = after === null ? null : { createdAt: after[1] as string, id: after[2] as string }
   const operations = await listOperations(app, caller, { limit: limit + 1, after: place, state })
-  // Merges the two lists.
+  // Merge transactions and operations.
   const all = [...rows, ...operations].toSorted(newestFirst)
   const shown = all.slice(0, limit)
   const last = shown.at(-1)
@@ -153,8 +154,8 @@ const isPlace = (createdAt: string, id: string): boolean =>
   isMoment(createdAt) && /^tx_[0-9a-f-]{36}$/.test(id) // prettier-ignore
 
 /**
- * Shows a transaction with the reason of its failure, which is determined at the first request, and why it is not mined
- * yet.
+ * Converts a transaction, with the reason of its failure, which is determined at the first request, and with the reason
+ * why it is not mined yet.
  */
 async function show(app: App, chain: Chain, row: TransactionRow): Promise<Transaction> {
   const [attempts, revert, reasons] = await Promise.all([

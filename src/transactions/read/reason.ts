@@ -19,8 +19,8 @@ type ReasonCode =
 const BOUND_MS = 60_000
 
 /**
- * Returns why writes of one account are not mined yet, if they have waited for longer than a minute. It uses the
- * keepers' records, the account's other open writes and the newest block; no node is asked.
+ * Returns why writes of one account are not mined yet, if they have waited for more than a minute. Uses the keepers'
+ * records, the account's other open writes and the newest block; asks no node.
  * @param rows  writes of one account and network
  * @returns reasons by id
  */
@@ -39,10 +39,10 @@ type WaitFacts = {
   trouble: TroubleCode | null
   detail: string | null
   is_stopped: boolean
-  /** of the newest attempt: wei per gas, and whether no node has confirmed it; null if it is not stored */
+  /** of the newest attempt: wei per gas, and whether no node has confirmed it; null if the attempt is not stored */
   max_fee: Uint8Array | null
   is_unconfirmed: boolean | null
-  /** not sent to a node yet, because too many lower nonces are open */
+  /** whether it is not sent to a node yet, because too many lower nonces are open */
   is_queued: boolean
   /** the lowest open nonce of the account */
   first_id: string
@@ -56,7 +56,7 @@ type WaitFacts = {
   blocked_by: string | null
 }
 
-/** Uses the unique keys, and transactions_open for the lowest nonce. */
+/** Reads the facts by the unique keys, and the lowest nonce by the index transactions_open. */
 async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts[]> {
   const [{ chain_id: chainId, sender }] = rows as [TransactionRow]
   const ids = JSON.stringify(rows.map(({ id }) => id))
@@ -79,11 +79,11 @@ async function readFacts({ db }: App, rows: TransactionRow[]): Promise<WaitFacts
   return facts
 }
 
-/** Returns the first reason that applies: the one nearest to the cause, that someone can act on. */
+/** Returns the first reason that applies: the one nearest to the cause that someone can act on. */
 function reasonOf(facts: WaitFacts, { config }: App, chain: Chain): Reason {
   const { nonce, first_nonce: first, trouble, detail } = facts
   const isFirst = nonce === first
-  // Everything else may be outdated while the network is not followed.
+  // While the network is not followed, all other facts may be outdated.
   if (facts.halted !== null || facts.blocked_by !== null) return reasonOfStop(facts)
   if (isFirst && trouble !== null) return { code: trouble, detail: detail ?? '' }
   if (facts.is_stopped)
@@ -112,7 +112,7 @@ function reasonOfStop({ followed, halted, blocked_by }: WaitFacts): Reason {
 
 const reason = (code: ReasonCode, detail: string): Reason => ({ code, detail })
 
-/** Reveals nothing of another application's write except that it exists. */
+/** Names the account's first open write. Of another application's write, reveals only that it exists. */
 function nameOfFirst({ first_id, first_client, first_is_told, first_trouble, client_id }: WaitFacts): string {
   const because = first_trouble === null ? '' : ` (${first_trouble})`
   if (!first_is_told)

@@ -7,9 +7,9 @@ import { toOperation } from '../operation.ts'
 import { toHex } from '../../hex.ts'
 
 /**
- * Returns what an earlier request with this key has sent, or asked its user about. A repeat then does not resolve the
- * recipient again, whose name may have passed to another user. Null: then this request's content is signed.
- * @returns `isTold`: it was sent, and the repeat only returns the response
+ * Returns the intent that an earlier request with this key has sent, or asked its user about. A retry then does not
+ * resolve the recipient again, whose name may have passed to another user. If null, this request's content is signed.
+ * @returns `isTold`: the intent was sent, and the retry only returns the response
  * @throws idempotency_key_reused, idempotency_in_flight, approval_denied
  */
 export async function findBegun(

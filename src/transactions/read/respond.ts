@@ -15,7 +15,10 @@ import type { WriteAnswer, WriteStatus } from '../write-wire.ts'
 /** milliseconds after which a write that has not started is rejected */
 const WRITE_MS = 20_000
 
-/** the same for a write whose gas funds may have to be mined first: three blocks of a slow network and some margin */
+/**
+ * milliseconds after which a write is rejected if its gas funds may have to be mined first: three blocks of a slow
+ * network and some margin
+ */
 export const TOPPED_UP_MS = 45_000
 
 const NOT_BEGUN: ReadonlySet<ErrorCode> = new Set([
@@ -34,8 +37,9 @@ export type Writing<Sent, Rehearsed> = {
 }
 
 /**
- * Handles what all write routes share: the idempotency key, `dryRun`, the client's deadline, and `?wait=mined`, with
- * 202 if that times out. A retry, which gets a header, and a request that waited respond with the present outcome.
+ * Handles the parts that all write routes share: the idempotency key, `dryRun`, the client's deadline, and
+ * `?wait=mined`, with 202 if that times out. A retry, which gets a header, and a request that waited get the current
+ * outcome.
  * @throws idempotency_key_invalid, overloaded, and the errors of the write
  */
 export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'state' | 'status'>, Rehearsed>(
@@ -58,7 +62,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
     () => request.standAside(),
   )
   const { answer, isReplay } = await sending.catch((error: unknown) => {
-    // Nothing was done, so it costs no quota, as if admission control had rejected it.
+    // The write has not started, so it costs no quota, as if admission control had rejected it.
     if (error instanceof AppError && NOT_BEGUN.has(error.code)) request.quotaCharge?.giveBack()
     throw error
   })
@@ -67,7 +71,7 @@ export async function respondToWrite<Sent extends Pick<WriteAnswer, 'id' | 'stat
     request.quotaCharge?.giveBack()
   }
   if (wait === undefined && !isReplay) return answer
-  // An accepted write remains accepted, even while the database does not have it.
+  // An accepted write remains accepted, even if the database has temporarily lost it.
   const timeoutMs = wait !== undefined && request.standAside() ? Math.min(WAIT_MS, preferMs) : 0
   const state = (await waitUntilMined(app, chain, answer.id, timeoutMs)) ?? answer.state
   if (wait !== undefined && !isSettled(state)) reply.code(202).header('location', `/v1/transactions/${answer.id}`)

@@ -11,8 +11,8 @@ import { callOf } from '../lanes/prepare.ts'
 import { transactionRows } from '../rows.ts'
 
 /**
- * Returns why a mined transaction failed; null if it did not fail, or if the node cannot tell at present. Receipts have
- * no reason, so the node is asked at the first request, outside of any database transaction.
+ * Returns why a mined transaction failed; null if it did not fail, or if the node cannot explain it at present.
+ * Receipts have no reason, so the node is asked at the first request, outside of any database transaction.
  */
 export async function explainRevert(app: App, chain: Chain, row: TransactionRow): Promise<Revert | null> {
   if (row.state !== 'REVERTED' || row.block_number === null) return null
@@ -29,7 +29,7 @@ export async function explainRevert(app: App, chain: Chain, row: TransactionRow)
   return revert
 }
 
-/** Returns the actual revert data, from nodes that trace. */
+/** Returns the revert data from nodes that trace; undefined from other nodes. */
 async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | undefined> {
   try {
     const trace = await rpc.call<{ error?: string; output?: Hex } | null>('debug_traceTransaction', [
@@ -39,14 +39,14 @@ async function traceFailure({ rpc }: Chain, hash: Hex): Promise<Hex | null | und
     if (trace?.error === undefined) return undefined
     return typeof trace.output !== 'string' || trace.output === '0x' ? undefined : trace.output
   } catch {
-    // Most nodes do not offer traces: the call is repeated instead.
+    // Most nodes do not trace. The caller then repeats the call.
     return undefined
   }
 }
 
 /**
- * Repeats the call on the state before its block. That lacks earlier transactions of the block, so the call may
- * succeed. Then it is repeated on the state after the block, which often gives the same reason.
+ * Repeats the call on the state before its block. That state lacks earlier transactions of the block, so the call may
+ * succeed. If it does, repeats the call on the state after the block, which often gives the same reason.
  */
 async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | null | undefined> {
   const bound = toBound(row)
@@ -63,8 +63,8 @@ async function repeatCall({ rpc }: Chain, row: TransactionRow): Promise<Hex | nu
 }
 
 /**
- * Returns the `error` items of the caller's ABI. The text was valid when it was sent, but a later version may parse it
- * differently.
+ * Returns the `error` items of the caller's ABI. The text was valid when the transaction was sent, but a later version
+ * may parse it differently.
  */
 export function readErrors(abi: string): AbiErrorItem[] {
   try {

@@ -12,22 +12,22 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import type { WireSignature } from './signatures-wire.ts'
 
-/** A signature from the signer's ledger, with the database's additions. */
+/** A signature from the signer's ledger, with additional fields from the database. */
 export type SignatureOfAccount = {
   /** number of its record in the signer's log */
   seq: number
   signedAt: Date
   kind: ListedSignature['kind']
   chainId: number
-  /** null for an operation or a message, which have none */
+  /** null for operations and messages, which have no nonce */
   nonce: number | null
   hash: Hex
   /**
-   * calls in order: one of a transaction; empty for an authorization or a message; one or more of an operation, which are executed
-   * together
+   * calls in order: one of a transaction; none of an authorization or a message; one or more of an operation, which are
+   * executed together
    */
   calls: ListedCall[]
-  /** the code that it authorizes */
+  /** account code that an authorization delegates to */
   delegate: Hex | null
   /** content and class of a message */
   message: ListedMessage | null
@@ -49,8 +49,8 @@ type ListedCall = {
 }
 
 /**
- * Returns everything that was signed with a user's account, newest first. It comes from the signer's log, so it
- * includes signatures that this server's database does not know.
+ * Returns all signatures of a user's account, newest first. Reads the signer's log, which includes signatures that this
+ * server's database has lost.
  * @param chainId  one network; default: all networks
  * @throws invalid_cursor, overloaded, signer_unavailable
  */
@@ -81,7 +81,7 @@ function placeOf(cursor: string): number {
 
 type KnownIntent = { abi: string }
 
-/** By id of the transaction; uses the primary key. */
+/** Returns the database's additional fields by transaction id. Uses the primary key. */
 async function knownOf(db: Db, userId: string, signatures: ListedSignature[]): Promise<Map<string, KnownIntent>> {
   if (signatures.length === 0) return new Map()
   const ids = [...new Set(signatures.map(({ intentId }) => intentId))]
@@ -142,7 +142,7 @@ function nameOf(abi: string): string | null {
   try {
     return abi === '' ? null : parseAbi(abi).function.name
   } catch {
-    // It was valid when the transaction was sent, perhaps for an older version of this program.
+    // The ABI was valid when the transaction was sent, perhaps for an older version of this program.
     return null
   }
 }

@@ -6,9 +6,9 @@ import type { AttemptRow } from '../intent.ts'
 const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED'])
 
 /**
- * Returns the recorded transitions of a transaction, with hashes. Hashes that other tables have are not stored in them,
- * because they would be 1/6 of a row: the first transition lacks that of the first bytes, and the second lacks it if
- * those bytes were mined.
+ * Returns the recorded transitions of a transaction, with hashes. Some hashes are not stored in the transitions,
+ * because other tables have them and they would be 1/6 of a row. The first transition lacks the hash of the first
+ * bytes. The second lacks it if those bytes were mined.
  * @param stored  as in the row
  * @param attempts  all attempts of the transaction, in any order
  */
@@ -32,11 +32,11 @@ function firstHash(attempts: AttemptRow[]): Hex | undefined {
 }
 
 /**
- * Returns the time of a row's last change. `now()` is the start of a database transaction, which may have begun before
- * the row was inserted, if it waited for that.
+ * Returns the time of a row's last change. `now()` is the start of a database transaction. If that transaction waited
+ * for the row's insertion, it began before the row was created.
  */
 export const changedAt = ({ created_at: made, updated_at: changed }: { created_at: Date; updated_at: Date }): string =>
   (changed < made ? made : changed).toISOString()
 
-/** In the order in which the database stores fields. */
+/** Adds a hash, with the fields in the order in which the database stores them. */
 const withHash = ({ at, state, ...more }: Transition, hash: Hex): Transition => ({ at, hash, state, ...more })

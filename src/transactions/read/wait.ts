@@ -12,9 +12,9 @@ export const isSettled = (state: TransactionState): boolean =>
   state !== 'SUBMITTED' && state !== 'BOUND' && state !== 'VACANT'
 
 /**
- * Waits until a transaction with bytes is in a block. It also waits while the database has lost its row or its bytes,
+ * Waits until a transaction with bytes is in a block. Also waits while the database has lost its row or its bytes,
  * which are restored from the signer's ledger (replay.ts).
- * @returns its state then, or after `timeoutMs`; null if it is still lost
+ * @returns its state when it is in a block, or after `timeoutMs`; null if it is still lost
  */
 export async function waitUntilMined(
   { db, clock }: App,

@@ -1,6 +1,6 @@
 /**
- * Works on all items, `width` at a time. After the first failure no more items are started. It is thrown when the
- * running ones have ended.
+ * Processes all items, `width` at a time. After the first failure, starts no more items, waits for the running ones,
+ * and throws.
  */
 export async function sideBySide<T>(
   all: readonly T[],

@@ -42,41 +42,43 @@ const ROUND_MS = 1_000
 /** seconds after which stored bytes are sent again; each later interval is half of their age at the last broadcast */
 const RESEND_AFTER_SECONDS = 15
 const RESEND_AT_LEAST_EVERY_SECONDS = 300
-/** seconds after which no process is assumed to work on a bound row */
+/** seconds after an update of a bound row after which no process is assumed to handle it */
 const IDLE_SECONDS = 8
 
 export type Keeper = {
   stop: () => Promise<void>
   round: () => Promise<void>
   /**
-   * the database was unavailable, and may be an older copy now: the next round resumes everything, as the first one
-   * does
+   * Reports that the database was unavailable, and may be an older copy now: the next round resumes everything, as the
+   * first round does.
    */
   suspect: () => void
-  /** the node was unavailable, and may have lost its pool: the next round sends everything in flight again */
+  /**
+   * Reports that the node was unavailable, and may have lost its pool: the next round sends everything in flight again.
+   */
   nodeIsBack: () => void
 }
 
 /**
  * Retries every accepted write of a network until it is mined, or until another final transaction has used its nonce.
- * At start it sends everything once. Then it finishes intents without bytes, sends again what the node may have lost,
- * and bumps the fee of each account's lowest unmined nonce.
- * Any number of replicas may run it: a node knows bytes that it gets twice, and the signer's ledger lets only one of
- * two fee bumps through.
+ * At start it sends everything once. Then it finishes intents without bytes, sends bytes again that the node may have
+ * lost, and bumps the fee of each account's lowest unmined nonce.
+ * Any number of replicas may run it: a node recognizes bytes that it gets twice, and the signer's ledger accepts only
+ * one of two fee bumps.
  */
 export function startKeeper(app: App, chain: Chain): Keeper {
   let isStopped = false
-  // Counts losses of the database, and those that a round has followed. The start counts as a loss.
+  // Counts losses of the database. A round that finishes records the count at its start. The start counts as a loss.
   let losses = 1
   let tended = 0
   let returns = 0
   let greeted = 0
   let next: Promise<void> | null = null
 
-  /** @returns whether there is more to do immediately */
+  /** Runs one round. @returns whether another should follow immediately */
   async function work(): Promise<boolean> {
-    // The first round resumes everything immediately: a process before this one may have died at any point. The
-    // database may also have lost the bytes of an answered intent and retained its row.
+    // The first round resumes everything immediately: the previous process may have died at any point. The database may
+    // also have lost the bytes of an answered intent and retained its row.
     const before = losses
     const first = tended !== before
     await recoverBound(app, chain, { idleSeconds: first ? 0 : IDLE_SECONDS })
@@ -91,8 +93,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
   }
 
   /**
-   * Runs one round at a time. If a round is requested during another, one more follows, because the running one may
-   * have missed something.
+   * Runs one round at a time. If a round is requested during another, one more follows, because the running round may
+   * have passed the reason.
    */
   function round(): Promise<void> {
     const running = rounds.current()
@@ -111,8 +113,8 @@ export function startKeeper(app: App, chain: Chain): Keeper {
     ),
   )
 
-  // A running round may be past the queues already, and busy with fees for a while. The queue that a new block made
-  // room for is sent at once.
+  // A running round may have passed the queues already, and be busy with fees. So bytes for which a new block has made
+  // space are sent at once.
   let releasing: Promise<void> | null = null
   function poke(): void {
     if (rounds.current() !== null)
@@ -158,8 +160,8 @@ const RESEND_CHUNK = 500
 /**
  * Sends stored bytes again, unchanged, by account and nonce: every attempt that was not sent for a while. The interval
  * grows with the age of the attempt, because a node that has it needs no more copies.
- * One statement claims and reads the attempts, so that replicas do not all send the same. Then it sends queued bytes
- * whose turn has come.
+ * One statement claims and reads the attempts, so that replicas do not all send the same ones. Then queued bytes whose
+ * turn has come are sent.
  */
 async function resend(app: App, chain: Chain, { afterSeconds }: { afterSeconds: number }): Promise<void> {
   for (let last: DueTransaction | null = null; ;) {
@@ -185,8 +187,8 @@ async function takeDue(
       ? sql`true`
       : sql`(t.sender, t.nonce, a.hash) > (${last.sender}::bytea, ${last.nonce}::bigint, ${last.hash}::bytea)`
   const ofNonce = sql`w.chain_id = t.chain_id and w.sender = t.sender and w.nonce = t.nonce`
-  // Back off only from attempts that a node has confirmed. If a problem is recorded in `waits`, retry at every round,
-  // because it may clear at any moment. A reorganisation also updates `updated_at`.
+  // Back off only from attempts that a node has confirmed. If `waits` has a problem of the write, retry at every round,
+  // because the problem may end at any moment. A reorganisation also updates `updated_at`.
   const isPatient =
     afterSeconds === 0
       ? sql`true`
@@ -219,7 +221,7 @@ async function takeDue(
   )
 }
 
-/** Results that concern the account or a replacement. */
+/** Results that concern the account or a replacement, and not only these bytes. */
 const TOUCHED: ReadonlySet<string> = new Set(['nonce_too_low', 'insufficient_funds', 'replacement_underpriced'])
 
 async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<void> {
@@ -244,8 +246,8 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
 }
 
 /**
- * Restores the bytes of a write from the signer's ledger. They had been dropped long after finality, and a rewind has
- * returned the write. The next round sends them.
+ * Restores the bytes of a write from the signer's ledger. The bytes were dropped long after finality, and a rewind has
+ * made the write pending again. The next round sends them.
  */
 async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): Promise<void> {
   if (await reconcileNonce(app, of)) return void lostBytes.of(app).delete(id)
@@ -256,15 +258,15 @@ async function bringBack(app: App, { id, ...of }: NonceSlot & { id: string }): P
   app.telemetry.log.error('bytes_lost', { chainId, id, sender, nonce })
 }
 
-/** writes whose lost bytes this process has logged; they are looked for again whenever they are due */
+/** writes whose lost bytes this process has logged; it searches for the bytes again whenever they are due */
 const MAX_LOST = 10_000
 const lostBytes = slot('writes whose bytes are lost', (_app: App) => new BoundedMap<string, true>(MAX_LOST))
 
-/** A block that includes one of our attempts, according to a node. */
+/** Block that includes one of our attempts, according to a node. */
 type ReceiptLocation = { hash: Hex; blockNumber: number; blockHash: Hex }
 
 /**
- * Returns null if the node has no receipt.
+ * Returns the block of a transaction; null if the node has no receipt.
  * @throws RpcError | RpcUnavailable | InvalidResponse
  */
 async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | null> {
@@ -281,9 +283,9 @@ async function findBlock({ rpc }: Chain, hash: Hex): Promise<ReceiptLocation | n
 }
 
 /**
- * Handles a nonce that the node reports as used. Either one of our attempts used it, which the follower will see or has
- * passed while the row was lost; or a foreign transaction did, which counts once it is final and proven. The write is
- * never signed under another nonce.
+ * Handles a nonce that the node reports as used. If one of our attempts used it, the follower will see that attempt, or
+ * has passed it while the row was lost. If a foreign transaction used it, that counts once it is final and proven. The
+ * write is never signed under another nonce.
  */
 async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void> {
   const bound = toBound(row)
@@ -301,9 +303,9 @@ async function lookUp(app: App, chain: Chain, row: TransactionRow): Promise<void
 }
 
 /**
- * Marks a transaction in a block that the follower has passed. The whole block is verified, as the follower does: a
- * receipt is only one node's statement.
- * The block has to be stored, and this transaction locks the follower's cursor. Otherwise nobody would undo the change
+ * Marks a transaction in a block that the follower has passed. Verifies the whole block, as the follower does: a
+ * receipt is only one node's claim.
+ * The block has to be stored, and this transaction locks the follower's cursor. Otherwise nothing would undo the change
  * when the chain reorganises.
  */
 async function catchUp(
@@ -315,8 +317,8 @@ async function catchUp(
 ): Promise<void> {
   const { chainId } = chain
   const { hash, blockNumber, blockHash } = where
-  // The follower itself marks what is in a block that it has not passed. After a start hundreds may be in one block,
-  // which is not fetched for each of them.
+  // The follower itself marks transactions of a block that it has not passed. After a start, hundreds may be in one
+  // block, which must not be fetched for each of them.
   if ((await storedBlockHash(app.db, chainId, blockNumber)) !== blockHash) return
   const block = await fetchBlock(chain.rpc, blockHash, sourceOf(chain))
   const ours = raw === null ? { signed: new Map(), claimed: [hash] } : { signed: new Map([[hash, Buffer.from(raw)]]), claimed: [] } // prettier-ignore

@@ -18,8 +18,8 @@ import { aloneGas } from '../lanes/operation-gas.ts'
 import { bringBack, whenSigned, reconcileNonce } from './reconcile.ts'
 
 /**
- * Restores to the database what the signer's ledger has for an intent: a transaction of its account, or an operation.
- * Safe to repeat.
+ * Restores to the database the record that the signer's ledger has for an intent: a transaction of its account, or an
+ * operation. Safe to repeat.
  * @returns which of the two was signed; null if neither was
  * @throws signer_unavailable, database_unavailable
  */
@@ -38,7 +38,7 @@ export async function reconcileIntent(
 
 /**
  * Restores an operation that the database has lost, and every transaction that included it. Its highest cost counts in
- * its budgets until it is settled, as when it was bound, because it may already cost that.
+ * its budgets until it is settled, as after binding, because it may already cost that.
  * @param nonce  nonce of the account's authorization; null: the account had delegated before
  */
 async function reconcileOperation(app: App, operation: RecalledOperation, nonce: number | null): Promise<void> {
@@ -54,8 +54,7 @@ async function reconcileOperation(app: App, operation: RecalledOperation, nonce:
 
 /**
  * Inserts or corrects the row, and links its transactions in the same commit. A row that was bound under this id since
- * was never signed: otherwise the ledger would have its signature. A row that is included in a transaction is not
- * changed.
+ * was never signed: otherwise the ledger would have its signature. A row that a transaction includes is not changed.
  */
 async function putRow(
   app: App,
@@ -73,7 +72,7 @@ async function putRow(
         .executeTakeFirstOrThrow()
       const calls = operation.calls.map(({ to, value, data }) => ({ to: fromHex(to), value: BigInt(value), data: fromHex(data) })) // prettier-ignore
       const signedFor = { calls, gas: BigInt(gasLimit), authorizationNonce, delegate }
-      // Locked before all rows, in the same order as a reservation.
+      // Lock the network before all rows, in the order of a reservation.
       await db.selectFrom('networks').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
       const chain = app.chains.get(chainId)
       const gas = aloneGas(signedFor) + (chain === undefined ? 0n : knownDataGas(chain, signedFor))
@@ -95,10 +94,10 @@ async function putRow(
           requestHash: requestHash === null ? null : fromHex(requestHash),
         },
       )
-      // Including the space and the account code: the network may use others now.
+      // Correct the space and the account code as well: the network may use others now.
       const { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } = row // prettier-ignore
       const signed = { delegate: code, space: of, sequence: number, calls: packed, gas_limit, deadline: last, authorization_nonce, request_hash } // prettier-ignore
-      // Another operation with this number was never signed with it, and gets a new number when it is signed.
+      // Another row with this number was never signed with it. It gets a new number when it is signed.
       await operationRows
         .update(db, 'makeWay')
         .set({ sequence: sql<number>`-1 - sequence` })
@@ -109,12 +108,12 @@ async function putRow(
         .where((eb) =>
           eb.or([
             eb('state', '=', 'BOUND'),
-            // It had expired, and nothing but the time says so.
+            // The row expired, and only the clock decided that.
             eb.and([eb('state', '=', 'FAILED'), eb('outer_id', 'is', null), eb('event_log', 'is', null)]),
           ]),
         )
         .execute()
-      // Locked in one order, and before the operations, as when they are stored.
+      // Lock in one order, and before the operations, as storing does.
       for (const { intentId } of operation.outers.toSorted((a, b) => (a.intentId < b.intentId ? -1 : 1)))
         await db.selectFrom('transactions').select('id').where('id', '=', intentId).forUpdate().execute()
       const taken = await operationRows
@@ -125,7 +124,7 @@ async function putRow(
             .doUpdateSet({
               ...operationRows.changed('reconcile'),
               ...signed,
-              // It may have been bound again after this database transaction began.
+              // The row may have been bound again after this database transaction began.
               created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
               updated_at: sql`now()`,
             })
@@ -134,7 +133,7 @@ async function putRow(
         .returning(sql<boolean>`xmax = 0`.as('is_new'))
         .executeTakeFirst()
       for (const { intentId, hash } of operation.outers) await linkStored(db, app, intentId, hash)
-      // After all rows: a follower locks rows before budget counters, too.
+      // Count after all rows are written, because a follower also locks rows before budget counters.
       if (taken?.is_new === true) await countSpent(db, { chainId, clientId: row.client_id, accountId, wei: charged })
       await reach(app, 'in-restore-operation')
       return taken?.is_new ?? false
@@ -143,8 +142,8 @@ async function putRow(
 }
 
 /**
- * Returns the wei per gas at which a retry would send an operation that is in no transaction. Without a response of a
- * node it is 0: the operation then reserves nothing, and counts its cost when it is settled.
+ * Returns the wei per gas at which a retry would send an operation without a transaction. Returns 0 if the node does
+ * not respond: the operation then reserves nothing, and its cost counts once it is settled.
  */
 async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation): Promise<bigint> {
   const chain = chains.get(chainId)
@@ -153,8 +152,8 @@ async function priceNow({ chains }: App, { chainId, outers }: RecalledOperation)
 }
 
 /**
- * Returns the highest price per gas that a sponsor offered for the operation, wei. Its transactions were restored
- * before.
+ * Returns the highest price per gas that a sponsor offered for the operation, wei. The caller has restored the
+ * sponsor's transactions.
  */
 async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: bigint): Promise<bigint> {
   if (outers.length === 0) return price
@@ -163,7 +162,7 @@ async function dearestOf(db: Db, { chainId, outers }: RecalledOperation, price: 
   return rows.reduce((most, { max_fee: fee }) => (fromWord(fee) > most ? fromWord(fee) : most), 0n)
 }
 
-/** Links a restored operation to a transaction whose row existed. Inside a transaction. */
+/** Links a restored operation to a transaction whose row already existed. Inside a transaction. */
 async function linkStored(db: Db, app: App, outerId: string, hash: Hex): Promise<void> {
   const row = await db
     .selectFrom('transactions')

@@ -10,8 +10,8 @@ import type { Recalled } from '../../signer-wire/wire.ts'
 const MAX_LOST = 256
 
 /**
- * Counts a sponsor's transfer that the database had lost in the budgets of its user, if it was a top-up: its id is that
- * of one of the user's top-ups. Inside a transaction, after its own row was restored.
+ * Counts a sponsor's transfer that the database had lost in the budgets of its user, if the transfer's id is that of
+ * one of the user's top-ups. Inside a transaction, after the transfer's row was restored.
  * @param first  first ledger record of its nonce
  */
 export async function reconcileTopUp(db: Db, chainId: number, first: Recalled): Promise<void> {

@@ -25,7 +25,7 @@ import { reconcileTopUp } from './reconcile-top-up.ts'
 export type NonceSlot = { chainId: number; from: Hex; nonce: number }
 
 /**
- * Returns what the signer's ledger has for a nonce or an intent, newest first, in as many requests as needed.
+ * Returns the ledger records of a nonce or an intent, newest first, in as many requests as needed.
  * @throws signer_unavailable
  */
 export async function ledgerAttempts(
@@ -56,7 +56,8 @@ function readFees({ gasPrice, maxFeePerGas, maxPriorityFeePerGas }: Recalled): F
 
 /**
  * Restores the row of a nonce from the signer's ledger: the transaction that the database has lost, with all its
- * attempts, under its own id. It is to be sent immediately, because the nodes may have lost it as well. Safe to repeat.
+ * attempts, under its own id. The bytes are to be sent immediately, because the nodes may have lost them as well. Safe
+ * to repeat.
  * @returns whether the ledger has a record for the nonce
  * @throws signer_unavailable, database_unavailable
  */
@@ -70,13 +71,13 @@ export async function reconcileNonce(app: App, slot: NonceSlot): Promise<boolean
       await retrying(() => app.db.transaction().execute((db) => applyLedgerRecord(db, app, slot, attempts)))
       return true
     } catch (error) {
-      // A retry with the same key has bound the id under another nonce; the next attempt frees it.
+      // A retry with the same key has bound the id under another nonce. The next attempt frees the id.
       if (!isUniqueViolation(error) || race === MAX_RACES) throw error
     }
   }
 }
 
-/** Restores the rows of an account whose signature the ledger has. */
+/** Restores the rows of an account that has a signature in the ledger. */
 export async function bringBack(app: App, lost: { userId: UserId; address: Hex }): Promise<void> {
   const { db, auth } = app
   if (auth === null) {
@@ -99,9 +100,9 @@ async function attestationOf(
 }
 
 /**
- * Applies ledger records that were already read, as `reconcileNonce`, inside a transaction, for an existing account.
- * An intent that was bound to the nonce since loses its row to the record, because the ledger never signed it: the next
- * request for that intent binds it again.
+ * Applies ledger records that were already read, like `reconcileNonce`, inside a transaction, for an existing account.
+ * If another intent was bound to the nonce since, its row gets the record, because the ledger never signed that intent.
+ * The next request for the intent binds it again.
  * Existing data is not changed, including the caller's ABI. A row whose newest bytes were signed after the ledger was
  * read retains them.
  * @param attempts  records of one nonce, newest first; at least one
@@ -118,7 +119,7 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
   const transition: Transition = { state: 'SUBMITTED', at: new Date(newest.signedAt).toISOString(), hash: newest.hash }
   const row = {
     account_id,
-    // Without a token, this service itself requested it.
+    // A record without a token was requested by this service itself.
     client_id: first.clientId ?? '',
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
@@ -159,8 +160,8 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
           updated_at: sql`now()`,
         })
         .where(transactionRows.isFrom('reconcile'))
-        // A row that ended without bytes remains so, because another transaction used its nonce. It gets the id and
-        // intent of the record.
+        // A row that ended without bytes remains so, because another transaction used its nonce. The row gets the id
+        // and intent of the record.
         .where(
           sql<boolean>`(transactions.state in ('BOUND', 'VACANT')
             or (transactions.state in ('REPLACED', 'FAILED') and transactions.hash is null)
@@ -191,20 +192,20 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
     .execute()
   if (row.authorizations !== null)
     await linkOperations(db, app, { id: first.intentId, chainId, data: toHex(row.data) }, first.hash)
-  // If only a fee bump is new, nothing was lost: the process that requested it is about to store it.
+  // If only a fee bump is new, nothing was lost: the process that requested the fee bump is about to store it.
   const isFirstNew = kept.some(({ hash }) => toHex(hash) === first.hash)
   if (taken?.is_new !== true && !isFirstNew) return
   if (isSponsors(first)) await reconcileTopUp(db, chainId, first)
   takenIn(app, slot, { id: first.intentId, hash: newest.hash })
 }
 
-/** nonces; the signer signs none that is further above an unsigned one */
+/** number of nonces; the signer signs no nonce that is further above an unsigned one */
 const MAX_SKIPPED = 64
 
 /**
- * Inserts vacant rows for the nonces between this one and the next lower row. They were bound, never signed, and lost.
- * Without rows nobody would bind or fill them, and no higher nonce could be mined. The next write takes one over, or a
- * cancellation fills it.
+ * Inserts vacant rows for the nonces between this one and the next lower row, which were bound, never signed, and lost.
+ * Without rows, no write would bind or fill them, and no higher nonce could be mined. The next write takes a vacant
+ * nonce, or a cancellation fills it.
  */
 async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: NonceSlot): Promise<void> {
   const below = await db
@@ -232,7 +233,9 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
     .execute()
 }
 
-/** Returns the columns of a nonce without an intent. It has no fees: its gap-filling transaction has the market's fees. */
+/**
+ * Returns the columns of a nonce without an intent. It has no fees: the gap-filling transaction has the market's fees.
+ */
 export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
   id: newTransactionId(),
   account_id: accountId,
@@ -262,7 +265,7 @@ function authorizationsOf({ raw, kind, userId }: Recalled): string | null {
   return JSON.stringify(readAuthorizations(fromHex(raw)))
 }
 
-/** Frees the id, which a retry has bound again under another nonce: nothing was or will be signed for that nonce. */
+/** Frees an id that a retry has bound again under another nonce. Nothing was or will be signed for that nonce. */
 async function freeId(db: Db, { chainId, from, nonce }: NonceSlot, id: string): Promise<void> {
   await transactionRows
     .update(db, 'freeId')
@@ -286,10 +289,10 @@ function effectOf(first: Recalled) {
   return { ...effect, gas_limit: Number(gas), ...writeFees(fees) }
 }
 
-/** Value that an attempt of the ledger moves, in wei. */
+/** Returns the value that an attempt of the ledger moves, wei. */
 export const valueOf = ({ raw }: Recalled): { value: bigint } => ({ value: readRaw(fromHex(raw)).value() })
 
-/** Logs that the signer's ledger had something that the database had lost. */
+/** Logs that the signer's ledger had a record that the database had lost. */
 function takenIn({ telemetry }: App, slot: NonceSlot, { id, hash }: { id: string; hash: Hex }): void {
   const { chainId, from: sender, nonce } = slot
   telemetry.log.warn('transaction_restored', { chainId, id, sender, nonce, hash })

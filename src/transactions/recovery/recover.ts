@@ -20,7 +20,7 @@ import { reconcileNonce } from './reconcile.ts'
 import { usedForGood, type Followed } from '../settle/nonce-used.ts'
 import { slot } from '../../state.ts'
 
-/** rows that one round handles, and rows at a time: their requests to the node and signer are batched */
+/** number of rows that one round handles, and number handled at a time: requests to node and signer are batched */
 const ROUND = 500
 const WIDTH = 32
 /** the last row of the last round; null: the next round starts at the first row */
@@ -32,17 +32,17 @@ const rounds = slot(
 /** seconds after which an intent without bytes is abandoned and its nonce filled */
 const FILL_AFTER_SECONDS = 30
 /**
- * seconds after which the nonce of a sponsor's transaction is filled. No caller retries it, its operations go into
- * another transaction, and many users' writes wait behind it.
+ * seconds after which the nonce of a sponsor's transaction is filled. No caller retries it, another transaction
+ * includes its operations, and many users' writes wait behind it.
  */
 const FILL_OUTER_AFTER_SECONDS = 8
 
 /**
  * Finishes writes between commit 1 and commit 2. If the signer's ledger has bytes, they are stored and sent. Otherwise
- * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Unsigned nonces
- * that block a later one get gap-filling transactions.
+ * the intent is abandoned after 30 s (a sponsor's after 8 s), and a cancellation fills its nonce. Unsigned nonces that
+ * block a later one get gap-filling transactions.
  * The ledger decides between the cancellation and a late first signature: it never signs both.
- * @param idleSeconds  rows updated more recently are in progress elsewhere
+ * @param idleSeconds  rows updated more recently are being handled by another process
  */
 export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { idleSeconds: number }): Promise<void> {
   await claimVacant(app, chain)
@@ -67,7 +67,7 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
     .limit(ROUND)
     .execute()
   const last = rows.at(-1)
-  // Rows that cannot be finished do not block the rows behind them: the next round continues here.
+  // Rows that cannot be finished must not block the rows behind them: the next round continues here.
   round.last = rows.length < ROUND || last === undefined ? null : { sender: last.sender, nonce: last.nonce }
   await sideBySide(rows, WIDTH, (row) =>
     isolateRowErrors(app, { id: row.id }, () => recoverOne(app, chain, row, row.is_old)),
@@ -75,9 +75,8 @@ export async function recoverBound(app: App, chain: Chain, { idleSeconds }: { id
 }
 
 /**
- * Logs an error that concerns one row, including an invalid response of a node. If node, signer or database is
- * unavailable, it rethrows: the round ends and the next one tries again, so that not every row waits for its own
- * time-out.
+ * Logs an error that concerns one row, including an invalid response of a node. Rethrows if node, signer or database is
+ * unavailable: the round then ends and the next one retries, so that not every row waits for its own time-out.
  */
 export async function isolateRowErrors(
   { telemetry }: App,
@@ -110,7 +109,7 @@ async function recoverOne(app: App, chain: Chain, row: TransactionRow, isOld: bo
   else if (isOld) await fillNonce(app, chain, bound)
 }
 
-/** Binds vacant nonces that a later nonce of the account waits for, so that they are filled. */
+/** Binds vacant nonces that block a later nonce of the account, so that they are filled. */
 async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
   await transactionRows
     .update(db, 'bindToFill')
@@ -126,10 +125,10 @@ async function claimVacant({ db }: App, { chainId }: Chain): Promise<void> {
 
 async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
   if ((await countAt(chain, bound.from, 'latest')) > bound.nonce) {
-    // Used on the chain by unknown bytes. If that is not final yet, leave the row alone until it is.
+    // Unknown bytes have used the nonce. Unless that is final, leave the row unchanged.
     const block = await usedForGood(app, chain, bound)
     if (block === null) return
-    // A record of the ledger may have been reported to a caller, and retains its id.
+    // A caller may know the id of a record in the ledger, so the record retains it.
     if (!(await reconcileNonce(app, bound)) && !(await endIfDelegation(app, bound)))
       await giveUp(app, bound, { block, hash: null })
     return
@@ -143,8 +142,8 @@ async function fillNonce(app: App, chain: Chain, bound: Bound): Promise<void> {
 }
 
 /**
- * Postpones the next attempt by five minutes, with an `updated_at` in the future: every round would get the same
- * refusal, and log it.
+ * Postpones the next attempt by five minutes, with an `updated_at` in the future. Otherwise every round would get and
+ * log the same refusal.
  */
 async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, error: unknown): Promise<void> {
   telemetry.log.warn('gap_fill_denied', { chainId, id, sender: from }, error)
@@ -157,8 +156,8 @@ async function putOff({ db, telemetry }: App, { chainId, id, from }: Bound, erro
 const PUT_OFF_SECONDS = 300
 
 /**
- * Marks an intent as failed: a foreign transaction has used its nonce for good, so someone else holds the key. Its
- * account is stopped in the same transaction. The block that proves it is stored, because a rewind undoes this.
+ * Marks an intent as failed: a foreign transaction has used its nonce for good, so someone else holds the key. Stops
+ * its account in the same transaction. Stores the block that proves this, because a rewind undoes it.
  * @param hash  hash of the foreign transaction, if known
  * @returns false if the intent has been settled
  */
@@ -181,7 +180,7 @@ export async function giveUp(
           updated_at: sql`now()`,
         })
         .where('id', '=', id)
-        // The id may have been bound to another nonce since, and signed there.
+        // The id may since have been bound to another nonce, and signed there.
         .where('nonce', '=', nonce)
         .returning('id')
         .executeTakeFirst()

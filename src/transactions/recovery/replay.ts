@@ -11,16 +11,17 @@ import { reconcileNonce } from './reconcile.ts'
 import { reconcileIntent } from './reconcile-operation.ts'
 import { slot } from '../../state.ts'
 
-/** milliseconds between two comparisons */
+/** milliseconds between two comparisons of the database with the ledger */
 const LOOK_MS = 1_000
-/** milliseconds that a write waits for a comparison that has to come first */
+/** maximum milliseconds that a write waits for a comparison */
 const PATIENCE_MS = 5_000
 
 export type Replay = {
-  /** compares now; resolves when the database has everything that the ledger had at the start */
+  /** Compares now. Resolves when the database has everything that the ledger had at the start of the comparison. */
   look(): Promise<void>
   /**
-   * the database was unavailable, and may be an older copy now: nothing new is bound until the next comparison is done
+   * Reports that the database was unavailable, and may be an older copy now: nothing new is bound until the next
+   * comparison is done.
    */
   suspect(): void
   stop(): Promise<void>
@@ -31,15 +32,16 @@ type ReplayState = Replay & { isTrusted(): boolean }
 const replays = slot('the replay of the ledger', (_app: App): { replay: ReplayState | null } => ({ replay: null }))
 
 /**
- * Restores to the database what only the signer's ledger has, since the ledger is never rolled back. Something signed
- * with neither a bound row nor stored bytes was lost, by a failover to a lagging replica or by a restore.
- * The position of the comparison is stored in the database and is restored with it, so nobody needs to notice a loss.
- * Any number of replicas may compare; they share the position.
+ * Restores signatures that only the signer's ledger has, since the ledger is never rolled back. A signature without a
+ * bound row and without stored bytes was lost, by a failover to a lagging replica or by a restore.
+ * The position of the comparison is stored in the database. A restore also resets it, so a loss needs no detection. Any
+ * number of replicas may compare; they share the position.
  * Nothing before the position can be missing: an intent is bound and committed before it is signed. So if one commit is
- * there, so are the rows of everything signed before it. A row without bytes is left to `recoverBound`.
+ * present, so are the rows of everything signed before it. A row without bytes is left to `recoverBound`.
  */
 export function startReplay(app: App): Replay {
-  // Counts losses of the database, and those that a finished comparison has followed. The start counts as a loss.
+  // Counts losses of the database. A comparison that finishes records the count at its start. The start counts as a
+  // loss.
   let losses = 1
   let looked = 0
 
@@ -70,8 +72,8 @@ export function startReplay(app: App): Replay {
 }
 
 /**
- * Waits before anything new is bound. It resolves immediately, except at the start and after the database was
- * unavailable: then it waits until everything signed has been restored. In a process without a replay it does not wait.
+ * Waits before a new write is bound. Resolves immediately, except at the start and after the database was unavailable:
+ * then it waits until all signatures have been restored. In a process without a replay it does not wait.
  * @throws database_unavailable  if that takes longer than 5 s
  */
 export async function untilReplayed(app: App): Promise<void> {
@@ -104,18 +106,18 @@ const notYet = (cause?: unknown): AppError =>
 
 /**
  * Compares page by page to the end of the ledger. A record that cannot be restored, although everything is available,
- * delays no write. The cursor remains below it, and it is tried again at each comparison.
+ * delays no write: the cursor remains below it, and each comparison tries again.
  * @throws signer_unavailable, database_unavailable
  */
 async function catchUpWithLedger(app: App): Promise<void> {
   const tries = new Map<number, number>()
-  /** where the next request continues; null while that is the cursor */
+  /** position of the next request; null while that is the cursor */
   let ahead: LedgerCursor | null = null
   for (;;) {
     const cursor: LedgerCursor = ahead ?? (await readLedgerCursor(app.db))
     const page = await app.signer.recallSince({ after: cursor.seq })
     if (page.record !== cursor.record) {
-      // Another ledger than the one compared so far: an older copy was accepted, or it is a new ledger.
+      // The ledger is not the one compared so far: an older copy was accepted, or it is new.
       app.telemetry.log.warn('ledger_reconciled', { seq: cursor.seq })
       if (ahead === null) await moveCursor(app, cursor, { seq: 0, record: NOTHING }, { signatures: [], operations: [] })
       ahead = null
@@ -139,14 +141,12 @@ async function catchUpWithLedger(app: App): Promise<void> {
 
 const MAX_TRIES = 3
 
-/**
- * Logs an alarm: the ledger has a signature that cannot be restored to the database, which an operator has to examine.
- */
+/** Logs an alarm for an operator: a signature in the ledger cannot be restored to the database. */
 function notTakenIn({ telemetry }: App, { chainId, intentId: id, from: sender, nonce, hash }: RecalledSignature): void {
   telemetry.log.error('transaction_restore_failed', { chainId, id, sender, nonce, hash })
 }
 
-/** accounts that are restored at a time: writes wait for this, and each nonce is a commit */
+/** accounts restored at a time: writes wait for the restoration, and each nonce is a commit */
 const LANES = 8
 
 /**
@@ -174,7 +174,7 @@ const readLedgerCursor = (db: Db): Promise<LedgerCursor> =>
   db.selectFrom('ledger_cursor').select(['seq', 'record']).executeTakeFirstOrThrow()
 
 /**
- * Moves the cursor over signatures that the database has. The check and the move are one transaction, so both see the
+ * Moves the cursor past signatures that the database has. The check and the move are one transaction, so both see the
  * same database, even during a failover to an older copy.
  * @returns the missing signatures, with the cursor unchanged; null if another replica has moved the cursor
  */
@@ -202,7 +202,7 @@ async function moveCursor(
 type RecalledPage = Pick<RecalledSince, 'signatures' | 'operations'>
 type RecalledOperations = RecalledSince['operations']
 type RecalledSignature = RecalledSince['signatures'][number] | LostOperation
-/** An operation has no nonce; `hash` is the hash that its account signed. */
+/** A lost operation, which has no nonce. `hash` is the hash that its account signed. */
 type LostOperation = RecalledOperations[number] & { nonce?: undefined }
 
 const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
@@ -213,17 +213,17 @@ const restoreLost = (app: App, lost: RecalledSignature): Promise<unknown> =>
 /**
  * Returns the signatures that the database lacks: no attempt has the hash, and no row of that nonce is bound under that
  * id. Uses three primary keys.
- * Bytes may be stored between two statements, so signatures without a bound row are looked up among the stored ones
- * again. Inside a transaction.
+ * Another process may store bytes between two statements, so signatures without a bound row are searched among the
+ * stored ones again. Inside a transaction.
  */
 async function findLost(db: Db, { signatures, operations }: RecalledPage): Promise<RecalledSignature[]> {
   const unknown = await withoutStored(db, signatures)
   const lost = await withoutStored(db, await withoutBound(db, unknown))
-  // Operations first, so that their transactions can be linked to them.
+  // Put operations first, so that their transactions can be linked to them.
   return [...(await withoutRow(db, operations)), ...lost]
 }
 
-/** Returns the operations without a row of that id and number on their network. */
+/** Returns the operations that have no row with their id and number on their network. */
 async function withoutRow(db: Db, operations: RecalledOperations): Promise<LostOperation[]> {
   if (operations.length === 0) return []
   const rows = await db

@@ -41,9 +41,9 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
 
 /**
  * Requests that an account continues on every network where it is stopped. If another holder of its key uses a nonce
- * again, it is stopped again.
+ * again, the account is stopped again.
  * @param userId  the user, by any identity
- * @returns the networks where the account is stopped; empty if there are none
+ * @returns the networks where the account is stopped
  * @throws not_found
  */
 export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]> {
@@ -58,7 +58,7 @@ export async function askToResume(db: Db, userId: UserId): Promise<StoppedLane[]
   return (await listStopped(db)).filter((lane) => lane.userId === user.userId)
 }
 
-/** nonces that were used elsewhere and get a row each */
+/** maximum number of nonces used elsewhere that get a row each */
 const MAX_HELD = 256
 
 /**
@@ -75,7 +75,7 @@ const askForSponsors = ({ db }: App, { chainId }: Chain): Promise<unknown> =>
     db,
   )
 
-/** Resumes the stopped accounts for which that was requested, and sponsors. */
+/** Resumes accounts whose resumption was requested, and sponsors. */
 export async function resumeAsked(app: App, chain: Chain): Promise<void> {
   await askForSponsors(app, chain)
   const lanes = await app.db
@@ -94,12 +94,12 @@ export async function resumeAsked(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Resumes an account. Its next nonce has to be an unused one; otherwise its write would get a hash that is never mined.
- * The follower inserts a row for each foreign transaction that it sees. If the chain's count is higher than the rows,
- * the count is used only once it is proven: a node that counts too high would lock the account.
+ * Resumes an account at an unused nonce. With a used nonce, its next write would get a hash that is never mined. The
+ * follower inserts a row for each foreign transaction that it sees. If the chain's count is above the rows, the count
+ * is used only once it is proven: a node that counts too high would lock the account.
  */
 async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: Hex; accountId: string }): Promise<void> {
-  // A node that counts too low knows less than is proven.
+  // Use the proven count if a node reports a lower one.
   const count = Math.max(await countAt(chain, from, 'latest'), await provenLeast(app, chain, from))
   const { highest } = await app.db
     .selectFrom('transactions')
@@ -113,7 +113,7 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
   const isResumed = await retrying(() =>
     app.db.transaction().execute(async (db) => {
       if (block !== null) {
-        // A row for each nonce, as far as possible: a rewind may return any of them.
+        // Insert a row for each nonce, as far as possible: a rewind may make any of them unused again.
         const first = Math.max((highest ?? count - 2) + 1, count - MAX_HELD)
         for (let nonce = first; nonce < count; nonce++) {
           const foreign = { chainId: chain.chainId, from, accountId, nonce, block, isFinal: true, hash: null }
@@ -136,8 +136,8 @@ async function resumeOne(app: App, chain: Chain, { from, accountId }: { from: He
 }
 
 /**
- * Inserts a row for a nonce that a foreign transaction has used, so that no write gets it. It is REPLACED and has no
- * intent. The row has the block, so that a reorganisation or a rewind returns the nonce. Inside a transaction.
+ * Inserts a row for a nonce that a foreign transaction has used, so that no write gets that nonce. The row is REPLACED
+ * and has no intent. It has the block, so that a reorganisation or a rewind frees the nonce. Inside a transaction.
  */
 export async function holdForeign(
   db: Db,

@@ -5,16 +5,16 @@ import { fromHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 
 /**
- * A foreign transaction in a nonce of an account. Either someone else holds the key, or the ledger was restored and lost the
- * record. No new write is accepted until an operator has examined it.
+ * Use of an account's nonce by a foreign transaction. Either someone else holds the key, or the ledger was restored and
+ * lost the record. The account accepts no new write until an operator has examined it.
  */
 export type Intrusion = { chainId: number; sender: Hex; nonce: number; hash: Hex | null; reason: 'foreign_nonce' }
 
 /**
  * Stops an account, or records that its key was used again: an earlier request to resume becomes void.
- * An account whose key was exported or imported is expected to be used elsewhere: resuming is requested at once, and
- * nobody has to examine it. It continues above every nonce used elsewhere. Inside a transaction; the caller raises the
- * alarm after the commit.
+ * An account whose key was exported or imported is expected to be used elsewhere: its resumption is requested at once,
+ * without an operator. It continues above every nonce used elsewhere. Inside a transaction; the caller raises the alarm
+ * after the commit.
  * @returns whether the use was expected
  */
 export async function stopLane(db: Db, { chainId, sender, nonce, hash, reason }: Intrusion): Promise<boolean> {
@@ -28,7 +28,7 @@ export async function stopLane(db: Db, { chainId, sender, nonce, hash, reason }:
       on
         .columns(['chain_id', 'sender'])
         .doUpdateSet({ ...newest, ...asked })
-        // A block that is followed again is no new event.
+        // A block that is followed again is not a new event.
         .where(
           sql<boolean>`(stopped_lanes.nonce, stopped_lanes.hash) is distinct from (excluded.nonce, excluded.hash)`,
         ),
@@ -47,7 +47,7 @@ async function isHeldElsewhere(db: Db, sender: Hex): Promise<boolean> {
   return found !== undefined
 }
 
-/** Logs that an account was stopped; if its key is held elsewhere, only that it was used there. */
+/** Logs that an account was stopped. If its key is held elsewhere, logs only that the key was used there. */
 export function laneStopped(
   { telemetry }: App,
   { chainId, sender, nonce, hash, reason }: Intrusion,
@@ -57,16 +57,16 @@ export function laneStopped(
   if (isExpected) telemetry.log.info('account_used_elsewhere', fields)
   else telemetry.log.error('account_stopped', fields)
 }
-/** Returns a time in the past as SQL; the database's clock is the only one that replicas share. */
+/** Returns a time in the past as SQL. It uses the database's clock, the only clock that replicas share. */
 const secondsAgo = (seconds: number) => sql<Date>`now() - ${`${seconds} seconds`}::interval`
 
 /** seconds by which another database transaction may have begun after this one */
 const MAX_AHEAD_SECONDS = 10
 
 /**
- * Returns SQL for: a stored time was so many seconds ago. A time that is further ahead than any stored one can be
- * counts as well: the clock has been set back since.
- * @param ahead  seconds by which a stored time may lie ahead on purpose
+ * Returns SQL for: a stored time is at least so many seconds ago. Also true for a time too far in the future to have
+ * been stored by the current clock: the clock has been set back since.
+ * @param ahead  seconds by which a stored time may lie in the future on purpose
  */
 export const isAgo = (moment: RawBuilder<unknown>, seconds: number, ahead = 0): RawBuilder<boolean> =>
   sql<boolean>`(${moment} <= ${secondsAgo(seconds)} or ${moment} > ${secondsAgo(-MAX_AHEAD_SECONDS - ahead)})`

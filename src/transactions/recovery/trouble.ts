@@ -6,7 +6,7 @@ import { fromHex, toHex } from '../../hex.ts'
 import type { Db } from '../../store/db.ts'
 import { isAgo } from './stop-lane.ts'
 
-/** Problem that prevents a write from being mined, as a keeper found it. */
+/** Code of a problem that prevents a write from being mined, as a keeper found it. */
 export type TroubleCode =
   | 'insufficient_funds'
   | 'fee_cap_reached'
@@ -22,7 +22,7 @@ export type TroubleCode =
 const DENIALS = ['policy_denied', 'account_frozen', 'application_suspended'] as const satisfies TroubleCode[]
 export type Denial = (typeof DENIALS)[number]
 
-/** Returns the refusal; null for any other failure. */
+/** Returns the refusal by the signer's rules; null for any other failure. */
 export const denialOf = (error: unknown): Denial | null =>
   (error instanceof AppError && DENIALS.find((code) => code === error.code)) || null
 
@@ -34,15 +34,15 @@ type NonceOfAccount = { chainId: number; from: Hex; nonce: number }
 export const mayBeCured = (trouble: RawBuilder<unknown>): RawBuilder<boolean> =>
   sql<boolean>`coalesce(${trouble}, '') not in ('rejected_by_nodes', 'nonce_used_elsewhere')`
 
-/** seconds until a write is checked again after a check that changed nothing; doubled each time */
+/** seconds until the next check of a write after a check that changed nothing; doubled each time */
 const FIRST_PAUSE_SECONDS = 10
 export const MAX_PAUSE_SECONDS = 300
 
 /**
- * Claims writes for a check, each for one replica, by moving the time of its next check. A process that dies delays a
- * write until then. New bytes are due immediately, unless a higher fee cannot help.
+ * Claims writes for a check, each for one replica, by moving the time of its next check. If the process dies, its
+ * writes are checked at that time. New bytes are due immediately, unless a higher fee cannot help.
  * @param writes  with the hash of each one's newest attempt
- * @returns those that were due, with the problem that the last check found
+ * @returns the writes that were due, with the problem that the last check found
  */
 export async function takeLooks(
   db: Db,
@@ -55,7 +55,7 @@ export async function takeLooks(
   const isNew = sql<boolean>`(waits.hash is distinct from excluded.hash and ${mayBeCured(sql.ref('waits.trouble'))})`
   const pause = sql<number>`case when waits.due_at is null or ${isNew} then ${FIRST_PAUSE_SECONDS}::int
     else least(waits.pause_seconds * 2, ${MAX_PAUSE_SECONDS}::int) end`
-  // In the order of the key, so that two replicas cannot deadlock.
+  // Lock in the order of the key, so that two replicas cannot deadlock.
   const { rows } = await sql<{ sender: Uint8Array; nonce: number; trouble: TroubleCode | null; detail: string | null }>`
     insert into waits (chain_id, sender, nonce, hash, due_at, pause_seconds)
     select ${chainId}::bigint, decode(sender, 'hex'), nonce, decode(hash, 'hex'),
@@ -74,7 +74,8 @@ export async function takeLooks(
 }
 
 /**
- * Releases checks that failed for a reason outside the row: they are due again immediately, with that reason recorded.
+ * Releases checks that failed for a reason outside the row: the writes are due again immediately, with that reason
+ * recorded.
  */
 export async function giveBackLooks(
   db: Db,
@@ -88,7 +89,7 @@ export async function giveBackLooks(
     chainId,
     places.map((place) => ({ ...place, trouble })),
   )
-  // In the order of the key, as when they are claimed.
+  // Lock in the order of the key, as for claims.
   await sql`
     update waits set due_at = null from (
       select w.sender, w.nonce from waits w
@@ -101,7 +102,7 @@ export async function giveBackLooks(
 const keysOf = (places: { from: Hex; nonce: number }[]): string =>
   JSON.stringify(places.map(({ from, nonce }) => ({ sender: from.slice(2), nonce })))
 
-/** Records the problems of writes, or that there is none. It writes nothing that is recorded already. */
+/** Records the problems of writes, or that a write has none. Does not rewrite a problem that is already recorded. */
 export async function noteTroubles(
   db: Db,
   chainId: number,
@@ -128,7 +129,7 @@ export async function noteTroubles(
   )
 }
 
-/** longest interval in seconds between two broadcasts of bytes that nodes refuse; the first is 1 s, then it doubles */
+/** longest interval in seconds between two broadcasts of refused bytes; the first interval is 1 s, then it doubles */
 const MAX_RESEND_SECONDS = 60
 
 /**
@@ -145,7 +146,7 @@ export async function countRefusal(db: Db, { chainId, from, nonce }: NonceOfAcco
   return rows[0]!.refusals
 }
 
-/** SQL for: bytes that a node refused wait for their next broadcast. The alias of `waits` is `w`. */
+/** SQL for: bytes that a node refused still wait for their next broadcast. The alias of `waits` is `w`. */
 export const isPaused = sql<boolean>`(w.resend_at is not null and not ${isAgo(sql.ref('w.resend_at'), 0, MAX_RESEND_SECONDS)})`
 
 /** Problems that end as soon as a node accepts the bytes. */
@@ -154,7 +155,7 @@ const OF_REFUSALS = sql`('rejected_by_nodes', 'fee_too_low_for_market')`
 /** SQL for: a node refused bytes that it may accept now. The alias of `waits` is `w`. */
 export const wasRefused = sql<boolean>`(w.refusals > 0 or coalesce(w.trouble, '') in ${OF_REFUSALS})`
 
-/** Forgets the refusals of a write whose newest bytes a node has accepted. */
+/** Clears the refusals of a write whose newest bytes a node has accepted. */
 export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
   await sql`
     update waits w set refusals = 0, resend_at = null,
@@ -166,8 +167,8 @@ export async function forgetRefusals(db: Db, { chainId, from, nonce }: NonceOfAc
 }
 
 /**
- * Makes the next check of a write due, and allows a fee bump however new the bytes are: null as its hash says that
- * no attempt was checked.
+ * Makes the next check of a write due, and allows a fee bump however new the bytes are. A null hash means that no
+ * attempt was checked.
  */
 export async function raiseAtOnce(db: Db, { chainId, from, nonce }: NonceOfAccount): Promise<void> {
   await sql`
@@ -190,11 +191,11 @@ export async function readTrouble(db: Db, { chainId, from, nonce }: NonceOfAccou
   return known?.trouble ? { code: known.trouble as TroubleCode, detail: known.detail ?? '' } : null
 }
 
-/** seconds for which nodes reject a write before an operator is notified */
+/** seconds for which nodes reject a write before an operator is alerted */
 const ALARM_AFTER_SECONDS = 60
 
 /**
- * Records that nodes reject a write. After a minute of rejections the operator is notified, once.
+ * Records that nodes reject a write. After a minute of rejections, alerts the operator once.
  * @param said  a node's message
  */
 export async function noteRejected(
@@ -221,7 +222,7 @@ const rejectedBy = (said: string): Trouble => ({
   detail: `Nodes of the network reject this transaction: "${said}". The gas limit is being estimated again.`,
 })
 
-/** Records that a node counts the nonce of a write as used, which is not proven yet. */
+/** Records that a node reports the nonce of a write as used, which is not proven yet. */
 export const noteUsed = (app: App, { chainId, from, nonce }: NonceOfAccount): Promise<void> =>
   noteTroubles(app.db, chainId, [{ from, nonce, trouble: USED }])
 

@@ -14,8 +14,8 @@ const CHUNK = 200
 
 /**
  * Replaces the reservations of settled operations by their actual cost. An operation pays its share of the fee of every
- * mined transaction that included it, in proportion to its stand-alone gas. An operation that no mined transaction
- * included costs nothing.
+ * mined transaction that included it, in proportion to its stand-alone gas. It costs nothing if no mined transaction
+ * included it.
  * @returns whether there are more
  * @throws database_unavailable
  */
@@ -23,7 +23,7 @@ export async function countOperations({ db }: App, { chainId }: Chain): Promise<
   return retrying(() =>
     db.transaction().execute(async (work) => {
       await lockBudgets(work, chainId)
-      // Ordered by transaction, because all operations of a transaction are read for each of them.
+      // Order by transaction, because each transaction is read with all its operations.
       const rows = await uncounted(work, chainId).selectAll().orderBy('outer_id').orderBy('id').limit(CHUNK).forUpdate().execute() // prettier-ignore
       await setCharged(work, chainId, rows, await costsOf(work, rows))
       return rows.length === CHUNK

@@ -21,7 +21,7 @@ import { findOuters, settleOperations, type MinedOuter } from './settle-operatio
 import { crashAt, reach } from '../crash-points.ts'
 import { ledgerAttempts, applyLedgerRecord } from '../recovery/reconcile.ts'
 
-/** The fields of a block that are read here. All hex is lower-case. */
+/** Fields of a block that this file reads. All hex is lower-case. */
 type WholeBlock = Provable & { receipts: Sent[] }
 type Sent = { transactionHash: Hex; from: Hex; logs?: readonly Log[] }
 
@@ -36,14 +36,13 @@ export const followTransactions = {
   async onBlock(db: Db, app: App, chain: Chain, block: WholeBlock): Promise<void> {
     const known = await findAttempts(db, chain.chainId, block)
     const unknown = await findUnknown(db, block.receipts, known)
-    // Others with a right to send in the space may send what our accounts signed: its bytes are public.
+    // Other senders in the space may send operations that our accounts signed, because signed bytes are public.
     const others = await findOuters(
       db,
       chain.chainId,
       block.receipts.filter(({ transactionHash }) => !known.has(transactionHash)),
     )
-    // Every outcome is verified here: after finality it cannot be reverted, and a failed write is sent again by its
-    // caller.
+    // Verify every outcome here: after finality it cannot be reverted, and the caller sends a failed write again.
     const { nonces, receipts } = await prove(app, chain, block, {
       signed: new Map([...known].flatMap(([hash, { raw }]) => (raw === null ? [] : [[hash, raw]]))),
       claimed: [
@@ -79,7 +78,7 @@ export const followTransactions = {
     await markFinal(db, app, chain.chainId, throughNumber)
   },
 
-  /** Called after a block and after a rollback. */
+  /** Runs after a block and after a rollback. */
   afterCommit(app: App, chain: Chain): void {
     crashAt('after-follow')
     pokeKeeper(app, chain)
@@ -89,7 +88,9 @@ export const followTransactions = {
 /** hashes or senders per statement */
 const CHUNK = 500
 
-/** `isMined`: its row has this very block. If the row has another block, this one corrects it. */
+/**
+ * One of our attempts. `isMined`: its row has this very block. If the row has another block, this block corrects it.
+ */
 type OwnAttempt = { id: string; isCancel: boolean; isMined: boolean; raw: Buffer | null }
 
 /** Returns the transactions of a block that are our attempts, by hash. */
@@ -129,7 +130,7 @@ const logged = (
     return logs.length === 0 && status && !isCancel(hash) ? [] : [{ hash, status, logs }]
   })
 
-/** Returns the attempts whose bytes were dropped before a rewind: their sender is verified instead. */
+/** Returns the attempts whose bytes were dropped before a rewind. For them, the sender is verified instead. */
 const withoutBytes = (known: Map<Hex, OwnAttempt>): Hex[] =>
   [...known].filter(([, { raw }]) => raw === null).map(([hash]) => hash)
 
@@ -170,10 +171,10 @@ async function findUnknown(db: Db, all: Sent[], known: Map<Hex, OwnAttempt>): Pr
 }
 
 /**
- * Handles a transaction of one of our accounts that the database does not know. After a restore of an older database,
- * the signer's ledger may know it: then it is restored.
- * Otherwise it has used the nonce of one of our intents, or a nonce above one that we used, so someone else holds the
- * key. Transactions of an imported account from before its first write here are ignored.
+ * Handles a transaction of one of our accounts that the database does not have. After a restore of an older database,
+ * the signer's ledger may have it: then the row is restored.
+ * Otherwise the transaction has used the nonce of one of our intents, or one above a nonce that we used, so someone
+ * else holds the key. Transactions of an imported account from before its first write here are ignored.
  * @throws signer_unavailable: then the block is not applied, and is fetched again
  */
 async function handleForeignTransaction(
@@ -192,8 +193,8 @@ async function handleForeignTransaction(
   if (held !== undefined && held.block_number !== null) return
   const slot = { chainId: chain.chainId, from, nonce }
   const attempts = await ledgerAttempts(app, slot)
-  // Also if another transaction was mined: the record may have been reported to a caller, and retains its id. An intent
-  // bound to this nonce since loses it, and the next request binds it to another.
+  // Restore the record even if another transaction was mined: a caller may know its id, so the record retains that id.
+  // If an intent was bound to this nonce since, the next request binds that intent to another nonce.
   if (attempts.length > 0) await applyLedgerRecord(db, app, slot, attempts)
   const row =
     attempts.length === 0 ? held : await ofSender.select('id').where('nonce', '=', nonce).executeTakeFirstOrThrow()

@@ -12,9 +12,9 @@ import { storedBlockHash } from '../../store/block-hash.ts'
 import { countAt } from './nonce-count.ts'
 
 /**
- * Returns whether a nonce is used for good. The state of the newest final block that our follower has passed proves it.
+ * Returns whether a nonce is used for good, proven by the state of the newest final block that our follower has passed.
  * A node's count is no proof, and a write that is wrongly marked as failed would be sent twice. Without a proof nothing
- * changes, and it is checked again.
+ * changes, and the nonce is checked again later.
  * @returns the block that proves it; null if none does
  * @throws RpcUnavailable
  */
@@ -30,7 +30,7 @@ export async function usedForGood(
 }
 
 /**
- * Returns how many nonces an account has used for good; 0 without a proof, which raises no alarm.
+ * Returns how many nonces an account has used for good; 0 without a proof. Raises no alarm.
  * @throws RpcUnavailable
  */
 export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<number> {
@@ -44,11 +44,11 @@ export async function provenLeast(app: App, chain: Chain, from: Hex): Promise<nu
   }
 }
 
-/** A transaction in a final block that has used a nonce. */
+/** Use of a nonce by a transaction in a final block. */
 export type Use = { hash: Hex; blockNumber: number; blockHash: Hex }
 
 /**
- * Finds the transaction that has used a nonce for good. The node's counts lead to a final, followed block. The whole
+ * Finds the transaction that has used a nonce for good. The node's counts lead to a final, followed block. That whole
  * block is verified against its hash, and the sender by the signature.
  * A transaction that the node hides or invents is not found. So neither a hidden write nor a wrong count can make a
  * write FAILED.
@@ -80,7 +80,7 @@ export async function findUse(
 export type Followed = { number: number; hash: Hex }
 
 /**
- * Returns the first stored block at which the node counts the nonce as used; null if there is none.
+ * Returns the first stored block at which the node counts the nonce as used; null if there is no such block.
  * @throws InvalidResponse
  */
 async function firstAbove(
@@ -119,7 +119,7 @@ async function firstAbove(
  */
 export async function firstNonce(chain: Chain, from: Hex): Promise<number> {
   const count = await countAt(chain, from, 'latest')
-  // On a development chain, state is changed by hand between blocks, so it proves nothing.
+  // On a development chain, developers change state between blocks, so a block proves nothing.
   if (count === 0 || isDevelopment(chain)) return count
   const block = await newestBlock(chain, { maxAgeMs: 0 })
   const { header, proof } = await askProof(chain, block, from)
@@ -150,7 +150,7 @@ async function countIn(chain: Chain, block: Followed, from: Hex): Promise<bigint
 }
 
 /**
- * Returns a header, and the proof of an account at its block number.
+ * Returns a header, and the node's proof of an account at that block number.
  * @throws RpcUnavailable
  */
 async function askProof(
@@ -165,7 +165,7 @@ async function askProof(
   return { header, proof }
 }
 
-/** Runs `work`. If a node refuses or responds incorrectly, it raises an alarm and returns null. */
+/** Runs `work`. Raises an alarm and returns null if a node refuses or responds incorrectly. */
 async function proving<T>(
   app: App,
   { chainId }: Chain,
@@ -189,8 +189,8 @@ function stateRootOf(answer: unknown, hash: Hex): Hex {
 }
 
 /**
- * Returns the newest final block that was followed. A block that only the node considers final may include our hash and
- * not be applied yet.
+ * Returns the newest final block that was followed. A block that only the node considers final may include our
+ * transaction and not be applied yet.
  */
 async function followedFinal({ db }: App, { chainId }: Chain): Promise<Followed | null> {
   const cursor = await db

@@ -12,11 +12,11 @@ type ProvenBlock = Pick<BlockProof, 'nonces' | 'doubt'> & { receipts: ReadonlyMa
 /** Outcome of a transaction; `logs` are those of its verified receipt. */
 export type MinedOutcome = Pick<Receipt, 'status' | 'gasUsed' | 'effectiveGasPrice'> & { logs?: readonly Log[] }
 
-/** whether the operator was notified that the network's blocks cannot be verified */
+/** whether the log already reports that the network's blocks cannot be verified */
 const doubted = slot('doubts that were reported', (_chain: Chain) => ({ isReported: false }))
 
 /**
- * Verifies the node's receipts of these transactions, with one more request if needed. It logs once per network if its
+ * Verifies the node's receipts of these transactions, with one more request if needed. Logs once per network if its
  * blocks cannot be verified.
  * @returns their nonces and receipts
  * @throws RpcError | RpcUnavailable | InvalidResponse

@@ -19,12 +19,12 @@ type MinedBlock = { number: number; hash: Hex }
 export type MinedOuter = { hash: Hex } & Pick<Receipt, 'status'> & { logs: readonly Log[] }
 
 /**
- * Settles operations by the dispatcher's events in a block, and by nothing else: a transaction may succeed without
- * executing anything.
- * Operations that are in no transaction are not settled: such a number may belong to an operation that the database has
- * lost, which is then restored and settled.
+ * Settles operations by the dispatcher's events in a block. A transaction's success is no evidence, because it may not
+ * have executed anything.
+ * Does not settle an operation without a transaction: its number may belong to an operation that the database has lost,
+ * which is then restored and settled.
  * If an operation was settled in another block, that block no longer includes it; otherwise a rewind would have undone
- * it. Inside the transaction that marks the transactions of the block.
+ * the settlement. Runs inside the transaction that marks the transactions of the block.
  */
 export async function settleOperations(
   db: Db,
@@ -34,7 +34,7 @@ export async function settleOperations(
   mined: readonly MinedOuter[],
 ): Promise<void> {
   const said = mined.flatMap(({ hash, status, logs }) =>
-    // A skipped operation is settled by another event.
+    // A skipped operation was already used up, and is settled by that earlier event.
     (status ? placedEvents(logs) : []).flatMap(({ event, ...logged }) =>
       event.kind === 'Skipped' || !isNumbered(event) ? [] : [{ hash, event, state: stateOf(event), ...logged }],
     ),
@@ -79,7 +79,7 @@ export async function settleOperations(
       returning operations.state, operations.sender`.execute(db)
     for (const { state, sender } of moved) {
       app.telemetry.writes.inc({ state })
-      // The account may no longer be delegated.
+      // The account may no longer delegate to the expected code.
       if (state === 'FAILED') forgetDelegated(app, chainId, toHex(sender))
     }
   }
@@ -90,7 +90,10 @@ export async function settleOperations(
   )
 }
 
-/** Ids belong to a space, not an account: another sender in the space can use up our id for its own account. */
+/**
+ * SQL for: another account used up the id. Ids belong to a space, not an account, so another sender in the space can do
+ * this.
+ */
 const IS_ELSEWHERE = sql`(said.account is not null and said.account <> operations.sender)`
 
 /**
@@ -117,7 +120,7 @@ type SaidEvent = { event: OperationEvent; delegate: DelegateName; eventLog: numb
 type PlacedEvent = SaidEvent & { afterLog: number }
 
 /**
- * Returns the events of our dispatchers, with the dispatcher: an id that one dispatcher has used is unused in another.
+ * Returns the events of our dispatchers, each with its dispatcher: an id used at one dispatcher is unused at another.
  */
 const eventsIn = (logs: readonly Log[]): SaidEvent[] =>
   logs.flatMap((log) => {
@@ -141,14 +144,17 @@ function placedEvents(logs: readonly Log[]): PlacedEvent[] {
   })
 }
 
-/** Spaces are open to anyone, with numbers of 96 bits; ours are those that a JavaScript number can represent. */
+/**
+ * Returns whether a number can be ours. Spaces are open to anyone, with numbers of 96 bits; ours are those that a
+ * JavaScript number can represent.
+ */
 const isNumbered = ({ sequence }: OperationEvent): boolean => sequence <= MAX_SEQUENCE
 
 const skippedIn = (logs: readonly Log[]): boolean => eventsIn(logs).some(({ event }) => event.kind === 'Skipped')
 
 /**
- * Marks operations to be counted again that were settled before another transaction with them was mined without
- * executing them: they also pay their share of that one.
+ * Marks settled operations to be counted again if another transaction with them was mined later without executing them:
+ * they also pay their share of that transaction.
  */
 async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void> {
   if (hashes.length === 0) return
@@ -168,10 +174,7 @@ async function countAgain(db: Db, chainId: number, hashes: Hex[]): Promise<void>
 /** operations in one statement */
 const CHUNK = 500
 
-/**
- * Returns the state for a dispatcher event. A call that was not even tried is FAILED: nothing but its id is on the
- * chain.
- */
+/** Returns the state for a dispatcher event. A call that was not even tried is FAILED: only its id is on the chain. */
 function stateOf(event: OperationEvent): TransactionState {
   if (event.kind === 'Done') return 'MINED'
   if (event.kind !== 'Failed') return 'CANCELLED'

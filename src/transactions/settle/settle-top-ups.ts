@@ -14,14 +14,14 @@ import { isSettled } from '../read/wait.ts'
 const TOP_UP = 'top-up'
 /** milliseconds between two checks of top-ups without a request */
 const LOOK_EVERY_MS = 60_000
-/** minutes in which a request works on its top-up itself */
+/** minutes in which a request settles its own top-up */
 const OWN_MINUTES = 2
 /** top-ups per check */
 const ROUND = 500
 
 /**
  * Returns the key of a top-up: network, user and ordinal, whatever the application and sponsor are. The signer signs no
- * second transaction under its id.
+ * second transaction under this key's id.
  */
 export const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => ({
   accountId,
@@ -34,8 +34,8 @@ export const scopeOf = ({ chainId, accountId, ordinal }: TopUpKey): KeyScope => 
 type Settled = { isThere: boolean; blockNumber: number | null }
 
 /**
- * Replaces a top-up's reservation by its actual cost, from the present state of its transaction: a reorganisation may
- * have moved it since it was seen in a block. A repeat does nothing.
+ * Replaces a top-up's reservation by its actual cost. Reads its transaction again, because a reorganisation may have
+ * moved it. A repeat does nothing.
  * @param id  id of its transaction
  * @returns null if the transaction is in no block, and may still be mined
  */
@@ -46,7 +46,7 @@ export async function settleBy(app: App, topUp: TopUpKey, id: string): Promise<S
         .selectFrom('transactions')
         .select(['state', 'block_number', 'gas_used', 'effective_gas_price', 'value'])
         .where('id', '=', id)
-        // Before the row of the top-up, in a follower's order.
+        // Lock the transaction before the top-up, in a follower's order.
         .forShare()
         .executeTakeFirst()
       if (found === undefined || !isSettled(found.state)) return null
@@ -69,20 +69,20 @@ type SettledTransaction = {
 const isMinedWell = ({ state }: Pick<SettledTransaction, 'state'>): boolean =>
   state === 'MINED' || state === 'FINALIZED'
 
-/** `wei`: amount that the user got. `spent`: with the fee; null: unknown */
+/** Returns the cost in wei. `wei`: amount that the user got. `spent`: that amount plus the fee; null: unknown */
 function costOf(row: SettledTransaction): { spent: bigint | null; wei: bigint } {
   const isMined = isMinedWell(row) || row.state === 'REVERTED'
   const isPriced = isMined && row.gas_used !== null && row.effective_gas_price !== null
   const fee = isPriced ? BigInt(row.gas_used!) * fromWord(row.effective_gas_price!) : 0n
   const wei = isMinedWell(row) ? fromWord(row.value) : 0n
-  // A transaction that can never be mined cost nothing. If a foreign transaction used its nonce, the reservation
+  // A transaction that can never be mined costs nothing. If a foreign transaction used its nonce, the reservation
   // counts.
   return { spent: isPriced ? wei + fee : row.state === 'FAILED' ? 0n : null, wei }
 }
 
 const looked = slot('when top-ups without a request were looked at', (_chain: Chain) => ({
   at: Number.NEGATIVE_INFINITY,
-  /** where the last check ended, ISO 8601: older ones are next */
+  /** creation time of the last row of the last check, ISO 8601; older rows are next */
   before: null as string | null,
 }))
 
@@ -95,11 +95,11 @@ export async function tendTopUps(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Settles top-ups whose transaction is final and whose request did not return: budgets then count the actual cost,
+ * Settles top-ups whose transaction is final and whose request did not return. Budgets then count the actual cost,
  * instead of the reservation until the end of the day.
- * A top-up without a transaction is finished by the user's next request, and counts until then. If more are open than
- * one check handles, the next check continues there.
- * @returns how many were settled
+ * The user's next request finishes a top-up without a transaction, whose reservation counts until then. If more are
+ * open than one check handles, the next check continues there.
+ * @returns number of settled top-ups
  */
 export async function settleLeft(app: App, chain: Chain): Promise<number> {
   const { chainId } = chain
@@ -107,7 +107,7 @@ export async function settleLeft(app: App, chain: Chain): Promise<number> {
   const all = app.db
     .selectFrom('top_ups')
     .select(['account_id', 'ordinal'])
-    // In microseconds: a rounded time would return a row twice, or forever.
+    // Read microseconds: a rounded time would return a row twice, or forever.
     .select(sql<string>`to_json(created_at) #>> '{}'`.as('created_at'))
     .where('chain_id', '=', chainId)
     .where('settled_at', 'is', null)

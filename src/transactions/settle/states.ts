@@ -49,8 +49,8 @@ export async function markMined(db: Db, app: App, chainId: number, mined: Mined[
 }
 
 /**
- * Path of a hash that the step before has as well: if the first bytes are mined, their hash is not stored twice
- * (transitions.ts).
+ * SQL for the path of a hash to remove from a transition. If the first bytes are mined, the previous transition has the
+ * same hash, which is not stored twice (transitions.ts).
  */
 const AGAIN = sql<
   string[]
@@ -63,8 +63,8 @@ function stateOf({ isCancel, succeeded }: Mined): TransactionState {
 }
 
 /**
- * Marks an intent whose nonce was used by a foreign transaction. An intent without bytes releases its id: the ledger
- * has nothing for it, and nothing will be signed here for this nonce, even if the block is reorganised. Inside a
+ * Marks an intent whose nonce was used by a foreign transaction. Frees the id of an intent without bytes: the ledger
+ * has no record of it, and nothing will be signed for this nonce, even if the block is reorganised. Inside a
  * transaction.
  */
 export async function markReplaced(
@@ -95,7 +95,7 @@ export async function markReplaced(
 export async function revertToPending(db: Db, app: App, chainId: number, fromNumber: number): Promise<void> {
   const at = new Date(app.clock.wall()).toISOString()
   const isAbove = sql<boolean>`chain_id = ${chainId}::bigint and is_final in (false, true) and block_number >= ${fromNumber}::bigint`
-  // First, in the lock order of the sweep, which locks attempts afterwards.
+  // Update `swept` first: the sweep locks it before attempts as well.
   await sql`update swept set block_number = ${fromNumber - 1}::bigint, id = '' where chain_id = ${chainId}::bigint and block_number >= ${fromNumber}::bigint`.execute(
     db,
   )

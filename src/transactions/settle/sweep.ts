@@ -4,20 +4,20 @@ import { every, type Rounds } from '../../clock.ts'
 import { retrying, type Db } from '../../store/db.ts'
 import { sweepTopUps } from '../sponsors/gas-budget.ts'
 
-/** days after finality for which the bytes of a write are stored; later only a rewind needs them */
+/** days after finality for which the bytes of a write are stored; only a rewind needs older ones */
 const KEPT_DAYS = 7
-/** writes of one database transaction; with their attempts far below the portable limit of 2,000 rows */
+/** writes per database transaction; with their attempts, this is far below the portable limit of 2,000 rows */
 const BATCH = 250
 const DAY_MS = 86_400_000
 
 type Swept = Pick<App, 'db' | 'chains' | 'telemetry' | 'clock'>
 
-/** milliseconds between two rounds, each of which drops all that is due */
+/** milliseconds between two rounds; each round drops everything that is due */
 const EVERY_MS = 60_000
 
 /**
- * Drops the signed bytes of writes that have been final for a week: nobody sends them again, and they are 10 % of a
- * write's storage. The hash, the request and the outcome remain.
+ * Drops the signed bytes of writes that have been final for a week. They are not sent again, and are 10 % of a write's
+ * storage. The hash, the request and the outcome remain.
  * If an operator rewinds that far, the keeper restores the bytes from the signer's ledger (keeper.ts), and the follower
  * verifies blocks without them.
  */
@@ -30,8 +30,8 @@ export function startByteSweep(app: Swept): Rounds {
       for (let isMore = true; isMore && !isStopped;) {
         const since = app.clock.ticks()
         isMore = await dropBytes(app, chainId)
-        // A backlog is not urgent: half of one connection's time is left to others, because the embedded database has
-        // only one.
+        // A backlog is not urgent: leave half of a connection's time to others, because the embedded database has only
+        // one.
         if (isMore) await app.clock.sleep(app.clock.ticks() - since)
       }
     }
@@ -50,9 +50,9 @@ export function startByteSweep(app: Swept): Rounds {
 }
 
 /**
- * Drops a batch of bytes of one network, from where the last batch ended. It locks the network's row first, so any
- * number of replicas may do this one after another.
- * @returns whether there may be more to do immediately
+ * Drops a batch of bytes of one network, after the end of the last batch. Locks the network's row first, so replicas
+ * take turns.
+ * @returns whether more may be due immediately
  * @throws database_unavailable
  */
 export async function dropBytes({ db: root, clock }: Pick<Swept, 'db' | 'clock'>, chainId: number): Promise<boolean> {
@@ -97,7 +97,7 @@ export async function dropBytes({ db: root, clock }: Pick<Swept, 'db' | 'clock'>
 
 /**
  * Returns final writes in the order of their blocks, which is the order of finality, by the index transactions_block. A
- * write is due by both the database's clock and its writer's, as for keys: after a failover, the promoted server's
+ * write must be due by both the database's clock and its writer's, as for keys: after a failover, the promoted server's
  * clock may be a day ahead.
  */
 function readNext(db: Db, chainId: number, from: { block_number: number; id: string }, now: number) {

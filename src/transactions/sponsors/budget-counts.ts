@@ -11,7 +11,7 @@ export type BudgetCounts = {
   /** by application and user, or everyone */
   spent: Map<string, CountedHour[]>
   onNetwork: CountedHour[]
-  /** null: no limit of its own beyond its applications' budgets */
+  /** null: no limit in addition to the applications' budgets */
   perNetwork: bigint | null
   /** the current hour by the database's clock */
   hour: Date
@@ -21,8 +21,8 @@ type Reserving = { id: string; clientId: string; accountId: string }
 type StandingRow = { id: string | null; client_id: string | null; account_id: string | null; hour: Date | null; wei: string | null } // prettier-ignore
 
 /**
- * Reads in one statement what operations to be bound may conflict with: ids of existing transactions or operations, and
- * the spending of the budgets that pay for them. Uses the primary keys of all five tables.
+ * Reads in one statement the rows that operations to be bound may conflict with: ids of existing transactions or
+ * operations, and the spending of the budgets that pay. Uses the primary keys of all five tables.
  */
 export async function readStanding(
   db: Db,
@@ -63,10 +63,7 @@ export async function readStanding(
   return { known, counted: { spent, onNetwork, perNetwork, hour: now } }
 }
 
-/**
- * Reserves the cost of an operation in its budgets. Returns which budget is exhausted, if any; then it reserves
- * nothing.
- */
+/** Reserves the cost of an operation in its budgets. If a budget is exhausted, reserves nothing and returns which. */
 export function reserve(
   { spent, onNetwork, perNetwork, hour }: BudgetCounts,
   { clientId, accountId, charged }: Omit<Reserving, 'id'> & { charged: bigint },

@@ -23,8 +23,8 @@ const BELIEVED_MS = 5_000
 
 /**
  * Returns the sponsors that can send operations on a network. They have permission for its space, and no code, because
- * nodes accept only one pending transaction of a delegated account. Sponsors whose transactions nodes reject are left
- * out, unless all are.
+ * nodes accept only one pending transaction of a delegated account. Excludes sponsors whose transactions nodes reject,
+ * unless that excludes all.
  * @throws sponsor_empty, chain_unavailable, chain_timeout, database_unavailable
  */
 export async function carriersOf(app: App, chain: Chain): Promise<Sponsor[]> {
@@ -57,7 +57,10 @@ async function findCarriers(app: App, chain: Chain): Promise<Sponsor[]> {
   )
 }
 
-/** Returns the sponsors without a rejected transaction, behind which nothing is mined; all sponsors if each has one. */
+/**
+ * Returns the sponsors without a rejected transaction, because nothing behind one is mined; all sponsors if each has
+ * one.
+ */
 async function passable({ db }: App, { chainId }: Chain, carriers: Sponsor[]): Promise<Sponsor[]> {
   if (carriers.length < 2) return carriers
   const rows = await db
@@ -118,8 +121,8 @@ export async function canAnyPay(chain: Chain, carriers: Sponsor[], wei: bigint):
 }
 
 /**
- * Returns the sponsors in the order in which they are tried for an account, the same in every process. So an account's
- * delegation is mined before its later operations, by the nonces of one sponsor.
+ * Returns the sponsors in the order in which they are tried for an account. The order is the same in every process, so
+ * the nonces of one sponsor ensure that the account's delegation is mined before its later operations.
  */
 export function inTurn(carriers: Sponsor[], account: Hex): Sponsor[] {
   const first = createHash('sha256').update(account).digest().readUInt32BE(0) % Math.max(1, carriers.length)

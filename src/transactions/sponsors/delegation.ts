@@ -21,7 +21,7 @@ export const gasContracts = (name: DelegateName): GasContracts => known[name]
 export const contractsOf = ({ delegate = 'chatelaine' }: Pick<Chain, 'delegate'>): GasContracts => known[delegate]
 
 /**
- * Returns the delegate that belongs to the dispatcher at an address; null if it is no dispatcher of ours.
+ * Returns the delegate that belongs to the dispatcher at an address; null if none of our dispatchers is there.
  * @param address  lower-case
  */
 export const delegateOf = (address: Hex | null): DelegateName | null =>
@@ -33,14 +33,13 @@ export const delegatedCode = (name: DelegateName): Hex => `0xef0100${known[name]
 const MAX_REMEMBERED = 100_000
 
 /**
- * milliseconds for which a seen delegation is current. The holder of an exported key may delegate elsewhere. Only the
- * process that follows the block of an operation that failed for it forgets at once; in others every write is accepted
- * and fails until then.
- * An account that writes more often than this is read once for many writes.
+ * Milliseconds for which a delegation that was read is current, so that an account with frequent writes is not read for
+ * each. The holder of an exported key may delegate elsewhere. Only the process that follows the block of an operation
+ * that failed for this reason discards it at once. Until it expires, other processes accept writes, which fail.
  */
 const BELIEVED_MS = 15_000
 
-/** Accounts that were seen to have delegated, and when. It is cleared when blocks may have been reorganised. */
+/** Accounts known to have delegated, and since when. Cleared when blocks may have been reorganised. */
 const delegated = slot('accounts that delegated', (chain: Chain) => {
   const seen = { accounts: new BoundedMap<string, number>(MAX_REMEMBERED) }
   onReorganised(chain.head, () => void (seen.accounts = new BoundedMap(MAX_REMEMBERED)))
@@ -48,8 +47,8 @@ const delegated = slot('accounts that delegated', (chain: Chain) => {
 })
 
 /**
- * Returns the nonce of the authorization that an account has to sign first; null if it has delegated. Code and nonce
- * are read at one block, by its hash. The chain silently ignores an authorization with another nonce.
+ * Returns the nonce of the authorization that an account has to sign first; null if it has delegated. Reads code and
+ * nonce at one block, by its hash, because the chain silently ignores an authorization with another nonce.
  * @param name  delegate that the account should have; default: the network's
  * @throws chain_unavailable, chain_timeout
  */
@@ -69,7 +68,7 @@ export async function delegationNonce(
         chain.rpc.call('eth_getCode', [account, at]),
         chain.rpc.call('eth_getTransactionCount', [account, at]),
       ])
-      // An account has one code, and is about to get another if this is not the right one.
+      // An account has one code. If this one is wrong, the account is about to get another.
       for (const one of DELEGATES) accounts.delete(`${one}${account}`)
       if (readBytes(code, 'code of an address').toLowerCase() !== delegatedCode(name))
         return readNumber(count, 'count of transactions')
@@ -82,8 +81,8 @@ export async function delegationNonce(
 }
 
 /**
- * Forgets that an account has delegated, because the chain shows otherwise: it is read again before the account's next
- * operation.
+ * Discards that an account has delegated, because the chain shows otherwise. The account's code is read again before
+ * its next operation.
  */
 export function forgetDelegated({ chains }: Pick<App, 'chains'>, chainId: number, account: Hex): void {
   const chain = chains.get(chainId)

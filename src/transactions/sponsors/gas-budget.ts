@@ -24,8 +24,9 @@ export type TopUp = TopUpKey & {
 type KnownTopUp = TopUpKey & { isSettled: boolean; blockNumber: number | null }
 
 /**
- * `resetsAt`: time at which the budget has room, by the present spending; null: never, because the write costs more
- * than the budget of a day. `isHeld`: open writes hold the room, and by `resetsAt` enough of them have ended.
+ * An exhausted budget. `resetsAt`: time at which the budget covers the cost, by the current spending; null: never,
+ * because the write costs more than the budget of a day. `isHeld`: open writes hold the missing amount, and enough of
+ * them end by `resetsAt`.
  */
 export type Exhausted = { of: 'person' | 'application' | 'network'; resetsAt: Date | null; isHeld?: true }
 
@@ -51,9 +52,9 @@ export async function newestTopUp(
 /**
  * Reserves a top-up's maximum cost in the budgets of its application and network, in the transaction that inserts its
  * row. If the row exists and was never sent:
- * - within the same hour, it reserves only the increase;
- * - in a later hour, it moves the whole reservation to that hour;
- * - for another application, it reserves the full cost again, because the first application may have sent it.
+ * - within the same hour, reserves only the increase;
+ * - in a later hour, moves the whole reservation to that hour;
+ * - for another application, reserves the full cost again, because the first application may have sent it.
  * @param charged  wei, with the highest fee
  * @returns `settled`: another request has settled it
  */
@@ -115,9 +116,9 @@ export function reserveTopUp(
 }
 
 /**
- * Locks the budgets of a network and all its applications. A budget is the sum of several rows, so only a common lock
- * lets two reservations see each other. It also returns the network's own budget as it is now.
- * @returns wei per rolling day; null: no limit of its own beyond its applications' budgets
+ * Locks the budgets of a network and all its applications. A budget is the sum of several rows, so reservations see
+ * each other only with a common lock.
+ * @returns the network's own budget, wei per rolling day; null: no limit in addition to the applications' budgets
  */
 export async function lockBudgets(work: Db, chainId: number): Promise<bigint | null> {
   const { sponsor_per_day: perDay } = await work
@@ -130,8 +131,8 @@ export async function lockBudgets(work: Db, chainId: number): Promise<bigint | n
 }
 
 /**
- * Returns what sponsors may spend on a network in a rolling day for all applications, wei; null: no limit of its own
- * beyond their budgets.
+ * Returns the maximum that sponsors may spend on a network in a rolling day for all applications, wei; null: no limit
+ * in addition to the applications' budgets.
  */
 export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint | null> {
   const row = await db
@@ -144,8 +145,8 @@ export async function readNetworkBudget(db: Db, chainId: number): Promise<bigint
 }
 
 /**
- * Counts a top-up that was sent and whose row is lost, in this hour and regardless of the budget, because it was paid.
- * Does nothing if the row exists. Inside a transaction.
+ * Counts a top-up that was sent and whose row is lost. Counts it in this hour and regardless of the budget, because it
+ * was paid. Does nothing if the row exists. Inside a transaction.
  * @param id  id of its transaction
  */
 export async function restoreTopUp(
@@ -230,10 +231,10 @@ export async function reopenTopUps(db: Db, chainId: number, fromNumber: number):
     .execute()
 }
 
-/** days for which top-ups are stored; each user's newest one remains, because the number of the next follows it */
+/** days for which top-ups are stored; each user's newest one remains, because its number determines the next number */
 const KEPT_DAYS = 30
 
-/** Deletes rows that no budget counts. */
+/** Deletes top-ups and hours that no budget counts. */
 export async function sweepTopUps(db: Db): Promise<void> {
   for (const table of ['gas_spent', 'gas_spent_on_network'] as const)
     await db
@@ -277,12 +278,12 @@ export type Spending = { chainId: number; clientId: string; accountId: string; c
 export type Amounts = Omit<SponsorBudget, 'contracts'>
 type Limits = Amounts & { perNetwork: bigint | null }
 
-/** A reservation of open writes within an hour, and the last second in which they can be executed. */
+/** Reservation of open writes within an hour, and the last second in which those writes can be executed. */
 type HeldSpending = { clientId: string; accountId: string; hour: Date; wei: bigint; until: Date }
 
 /**
- * Returns what open writes reserve of a budget. It is read only for a write that this budget refuses. Uses the index
- * `operations_account` for a user, otherwise `operations_open` and `operations_uncounted`.
+ * Returns the amounts of a budget that open writes reserve. Read only for a write that this budget refuses. Uses the
+ * index `operations_account` for a user, otherwise `operations_open` and `operations_uncounted`.
  */
 async function readHeld(
   db: Db,
@@ -309,9 +310,9 @@ async function readHeld(
 }
 
 /**
- * Returns why a budget has no room for a cost, and when it will; null: it has room.
+ * Returns why a budget does not cover a cost, and when it will; null: it covers the cost.
  * @param hours  spending, oldest hour first
- * @param held  the part of it that open writes have reserved
+ * @param held  part of the spending that open writes have reserved
  */
 export function exhaustedBy(
   of: Exhausted['of'],
@@ -351,7 +352,7 @@ type Counted = {
   hour?: Date | RawBuilder<Date>
 }
 
-/** Counts what sponsors pay for a user's write, in its hour. A negative `wei` releases. */
+/** Adds a sponsor's cost of a user's write to its hour. A negative `wei` releases a reservation. */
 export async function countSpent(
   db: Db,
   { chainId, clientId, accountId, wei, hour = sql<Date>`date_trunc('hour', now())` }: Counted,
@@ -383,9 +384,9 @@ export async function countSpent(
 }
 
 /**
- * Returns the parts of a statement that does the same as `countSpent` for many writes.
+ * Returns the parts of a statement that adds costs like `countSpent`, for many writes.
  * @param rows  a part of that statement with the columns `client_id`, `account_id`, `hour` and `wei`, which may be
- *     negative
+ *   negative
  */
 export const countedIn = (chainId: number, rows: RawBuilder<unknown>) => sql`
     spent as (

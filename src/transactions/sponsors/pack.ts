@@ -35,14 +35,14 @@ import { OuterReverts, outerGasOf, withAuthorizations } from '../lanes/outer-gas
 import { outer } from '../lanes/steps.ts'
 
 /**
- * An operation with its signature, as the dispatcher takes it. `isRepacked`: another transaction included it, and did
- * not execute it. `packLimit`: highest number of operations in its transaction, itself included.
+ * A signed operation in the dispatcher's encoding. `isRepacked`: another transaction included it, and did not execute
+ * it. `packLimit`: highest number of operations in its transaction, itself included.
  */
 export type SignedOperation = { operation: Operation; packed: Buffer; isRepacked?: true; packLimit?: number | null }
 
 /**
- * `failed`: no known transaction includes it. If the signer or the database was unavailable, a transaction may have
- * been signed or stored.
+ * Result of `carry`. `failed`: no known transaction includes the operation. If the signer or the database was
+ * unavailable, a transaction may have been signed or stored.
  */
 export type CarryResult = { kind: 'carried'; bound: Bound; hash: Hex } | { kind: 'failed'; error: unknown }
 
@@ -51,14 +51,14 @@ const MAX_PACKED = 150
 const MAX_PACKED_BYTES = 98_304
 /** transactions that are being sent at a time; operations that arrive in the meantime go into the next */
 const LANES = 2
-/** units of a full transaction */
+/** the size of a full transaction; shares are integers of it */
 const WHOLE = 1_000_000
 /** seconds that an operation must remain valid when it is sent */
 export const MIN_LIFE_SECONDS = 30
-/** client id of sponsors' transactions, as applications have one */
+/** client id of sponsors' transactions, which have no application */
 const SPONSOR_CLIENT = 'sponsor'
 
-/** Returns the share of a transaction that an operation needs, of gas or of bytes. */
+/** Returns an operation's share of a transaction, by gas or by bytes, whichever is larger. */
 const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number => {
   const gas = Number(addedGas(operation) + knownDataGas(chain, operation))
   const part = Math.ceil(WHOLE * Math.max(gas / Number(mostPackedGas(chain)), bytesOf(operation) / MAX_PACKED_BYTES))
@@ -67,7 +67,7 @@ const partOf = (chain: Chain, { operation, packLimit }: SignedOperation): number
 
 /**
  * Sends an operation by a sponsor: at once if nothing else is being sent, otherwise with others, up to 150 of any
- * accounts in one transaction. The transaction is stored with its operations before a node gets it.
+ * accounts in one transaction. Stores the transaction with its operations before a node gets it.
  */
 export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<CarryResult> {
   const underWay = underWayOf(app, chain)
@@ -80,8 +80,8 @@ export function carry(app: App, chain: Chain, signed: SignedOperation): Promise<
 }
 
 /**
- * By id. A second request for a waiting operation joins the first: a transaction with the same operation twice would be
- * refused by the signer, with all others in it.
+ * Operations being sent, by id. A second request for a waiting operation joins the first: the signer would refuse a
+ * transaction that includes the same operation twice, with all other operations in it.
  */
 const underWayOf = oncePer('operations that are being packed', () => new Map<string, Promise<CarryResult>>())
 
@@ -95,8 +95,8 @@ const packerOf = oncePer('transactions with operations', (app, chain) =>
 )
 
 /**
- * Groups operations by sponsor, dispatcher and space, one transaction each: an operation's id belongs to its dispatcher
- * and space.
+ * Groups operations by sponsor, dispatcher and space, one transaction per group: an operation's id belongs to its
+ * dispatcher and space.
  */
 async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): Promise<CarryResult[]> {
   const results = new Map<SignedOperation, CarryResult>()
@@ -124,7 +124,10 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
   return members.map((one) => results.get(one)!)
 }
 
-/** This sponsor cannot send it, another one may; nothing is bound. `isTooDear`: it could with fewer operations. */
+/**
+ * Thrown if this sponsor cannot send a transaction and another one may; nothing is bound. `isTooDear`: this sponsor
+ * could send it with fewer operations.
+ */
 export class CannotCarry extends Error {
   readonly told: AppError | null
   readonly isTooDear: boolean
@@ -136,7 +139,7 @@ export class CannotCarry extends Error {
 }
 
 /**
- * Sends a group by the first sponsor that can. If the group is too expensive for all of them, it is halved. So one
+ * Sends a group by the first sponsor that can. Halves the group if it is too expensive for all sponsors. So one
  * expensive operation does not block the others, and high fees only reduce the number of operations per transaction.
  */
 async function carryByAny(
@@ -162,7 +165,7 @@ async function carryByAny(
   }
   if (isTooDear && group.length > 1) {
     const middle = Math.ceil(group.length / 2)
-    // One after the other: the second half cannot use the funds that the first one takes.
+    // Send one after the other, because the second half cannot use the funds that the first half takes.
     for (const half of [group.slice(0, middle), group.slice(middle)])
       for (const [one, result] of await carryByAny(app, chain, carriers, half)) results.set(one, result)
     return results
@@ -183,7 +186,7 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
     const { bound, cost } = await bindOuter(app, chain, sponsor, rest)
     try {
       const signed = await outer.sign(app, chain, bound, { token: '', approval: null, mayVacate: true })
-      // The ledger has another transaction for this nonce, which has been restored to the database.
+      // The ledger has another transaction for this nonce. It has been restored to the database, so try the next nonce.
       if (signed.kind === 'nonce_taken') continue
       const { attempt } = signed
       const isDue = await outer.store(app, chain, bound, attempt)
@@ -205,11 +208,11 @@ async function carryBy(app: App, chain: Chain, sponsor: Sponsor, group: SignedOp
 const refusedIn = (error: unknown): SignerRefused | null =>
   error instanceof SignerRefused && error.code === 'operation_refused' ? error : null
 
-/** milliseconds for which a sponsor is assumed to be still unable to pay */
+/** milliseconds for which a sponsor is assumed to be still unable to pay a cost */
 const TOO_DEAR_MS = 2_000
 
 /**
- * By sponsor: the cost that was too high, wei, and its error. Without this, an exhausted daily limit would be checked
+ * By sponsor: the cost in wei that was too high, and its error. Without this, an exhausted daily limit would be checked
  * again for every half of every half.
  */
 const tooDear = oncePer('what was too dear for sponsors', () => new Map<Hex, { cost: bigint; until: number; error: CannotCarry }>()) // prettier-ignore
@@ -221,6 +224,7 @@ function remembered(app: App, chain: Chain, { address }: Sponsor, cost: bigint, 
 }
 
 /**
+ * Binds a sponsor's transaction to a nonce.
  * @returns the transaction with its nonce, and its highest cost, wei
  * @throws CannotCarry, and errors of the database and the node
  */
@@ -231,7 +235,7 @@ async function bindOuter(
   group: SignedOperation[],
 ): Promise<{ bound: Bound; cost: bigint }> {
   const operations = group.map(({ operation }) => operation)
-  // The operations' own contracts, which the network may no longer use: in others they would have other ids.
+  // Use the operations' own contracts, even if the network no longer uses them: elsewhere the ids would differ.
   const { delegate, space } = operations[0]!
   const data = dispatchData(
     fromHex(space),
@@ -251,10 +255,10 @@ async function bindOuter(
       to: intent.to,
       data: intent.data,
       operations,
-      // Whether this sponsor has permission for another space has not been checked.
+      // It is unchecked whether this sponsor has permission for another space.
       isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
     }),
-    // Requested together, so that it is known when it is needed.
+    // Request the balance together with the rest, so that it is known when it is needed.
     balanceThisBlock(chain, sponsor.address),
   ]).catch(refuseOuter)
   const gas = withAuthorizations(least, authorizations, operations)
@@ -283,10 +287,10 @@ function refuseOuter(error: unknown): never {
 }
 
 /**
- * Returns the authorizations of a transaction: each account once, and none that is in an earlier transaction of the
- * same sponsor, because nodes accept one pending authorization per account.
- * A transaction that is being cancelled delegates nothing. A transaction above a free nonce, or one that may become
- * free, may be mined after this one.
+ * Returns the authorizations of a transaction. Each account occurs once. Excludes accounts with an authorization in an
+ * earlier transaction of the same sponsor, because nodes accept one pending authorization per account.
+ * Earlier transactions that are being cancelled do not count, because they delegate nothing. Those above a nonce that
+ * is free or may become free do not count either, because they may be mined after this one.
  */
 async function authorizationsOf(
   { db }: App,
@@ -330,8 +334,9 @@ async function authorizationsOf(
 
 /**
  * Returns the authorizations of accounts that delegated in a transaction of another sponsor that is not final. A
- * reorganisation may put that transaction behind this one, whatever their nonces, so the authorization is included
- * again. Otherwise it is ignored, and costs its gas.
+ * reorganisation may put that transaction behind this one, whatever their nonces, so this one includes the
+ * authorization as well. If there is no reorganisation, the chain ignores the second authorization, which costs its
+ * gas.
  */
 async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all: Hex[]) {
   const { accounts: here } = delegatedHere.of(chain)
@@ -357,8 +362,8 @@ async function delegatedElsewhere(db: App['db'], chain: Chain, sponsor: Hex, all
 const MAX_REMEMBERED = 100_000
 
 /**
- * Pairs of sponsor and delegated account without an open delegation in another sponsor's transaction. No such
- * transaction can appear before a reorganisation, and then the pairs are cleared.
+ * Pairs of sponsor and delegated account without an open delegation in another sponsor's transaction. Such a delegation
+ * can appear only by a reorganisation, which clears the pairs.
  */
 const delegatedHere = slot('accounts whose delegation no other sponsor can lose', (chain: Chain) => {
   const known = { accounts: new BoundedMap<string, true>(MAX_REMEMBERED) }
@@ -367,7 +372,7 @@ const delegatedHere = slot('accounts whose delegation no other sponsor can lose'
 })
 
 /**
- * Maps an error of a sponsor's transaction: a problem of the sponsor is not the user's.
+ * Maps an error of a sponsor's transaction, because a problem of the sponsor is not the user's fault.
  * @param error  error of binding or signing for a sponsor
  */
 export function explain(error: unknown): unknown {

@@ -13,13 +13,13 @@ import { OTHER, SOMEONE } from '../nobody.ts'
 
 /** Gas units of a transaction that calls a cold address. Source: EIP-2929 */
 const WITH_CALL = 21_000n + 2_600n
-/** The contract that returns the data fee on a roll-up of the OP Stack. Source: its predeploys */
+/** Contract that returns the data fee on an OP Stack roll-up. Source: OP Stack predeploys */
 const OP_GAS_ORACLE: Hex = '0x420000000000000000000000000000000000000f'
 
 /**
- * Explains why sponsors cannot send operations on a network. It tries each requirement: contracts, EIP-1559 fees, state
+ * Explains why sponsors cannot send operations on a network. Tries each requirement: contracts, EIP-1559 fees, state
  * overrides of estimates, and delegation. Nothing is sent.
- * @returns null if they can
+ * @returns null if sponsors can send operations
  * @throws RpcUnavailable
  */
 export async function explainSponsoring({
@@ -38,7 +38,7 @@ export async function explainSponsoring({
   const contracts = contractsOf({ delegate })
   const probe = probeOf(contracts)
   let outage: RpcUnavailable | null = null
-  // A simulation treats every error as a refusal by the node, so an outage is recorded here.
+  // A simulation treats every error as a refusal by the node, so record an outage here.
   const ask = <T>(method: string, params: unknown[]): Promise<T> =>
     rpc.call<T>(method, params).catch((error: unknown) => {
       if (error instanceof RpcUnavailable) outage = error
@@ -80,7 +80,7 @@ async function explainMissing(
   { name, dispatcher, delegate, dispatcherCode, delegateCode }: GasContracts,
 ): Promise<string | null> {
   const [atDispatcher, atDelegate] = await Promise.all([dispatcher, delegate].map((address) => ask('eth_getCode', [address, 'latest']))) // prettier-ignore
-  // We have no copy of third-party code. A simulation shows that it works, and its address that it is the audited code.
+  // We have no copy of third-party code. A simulation shows that it works, and its address identifies the audited code.
   if (delegateCode === null && atDelegate === '0x')
     return `Calibur is not there, at ${checksumAddress(delegate)}: it is on networks where its makers put it`
   if (atDispatcher === dispatcherCode && (delegateCode === null || atDelegate === delegateCode)) return null

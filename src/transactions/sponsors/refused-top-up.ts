@@ -3,7 +3,7 @@ import { factsOf, SignerRefused } from '../../signer-wire/client.ts'
 import { OWN_RULES } from '../../signer-wire/wire.ts'
 import type { Clock } from '../../clock.ts'
 
-/** This sponsor cannot send it, another one may; nothing is bound. */
+/** Thrown if this sponsor cannot send a top-up and another one may; nothing is bound. */
 export class Unable extends Error {
   /** error to throw if no other sponsor can; null: sponsor_empty */
   readonly told: AppError | null
@@ -14,8 +14,8 @@ export class Unable extends Error {
 }
 
 /**
- * Maps an error of a sponsor's transfer: a problem of the sponsor is not the user's. The signer enforces limits of its
- * own, independent of the server.
+ * Maps an error of a sponsor's transfer, because a problem of the sponsor is not the user's fault. The signer enforces
+ * limits of its own, independent of the server.
  */
 export function explainSponsor(error: unknown, clock: Clock): unknown {
   // A restored signer may have lost the sponsor's key.
@@ -49,14 +49,14 @@ export function explainSponsor(error: unknown, clock: Clock): unknown {
 }
 
 /**
- * seconds after which a stopped sponsor is tried again: until the foreign transaction is final, or an operator has
- * resumed it
+ * seconds after which a write may try a stopped sponsor again: by then the foreign transaction may be final, or an
+ * operator may have resumed the sponsor
  */
 const STOPPED_SECONDS = 300
 
 export const sponsorStopped = (cause: AppError): AppError =>
   new AppError('sponsor_stopped', 'A transaction that this service did not create used a nonce of the sponsor. Nothing was sent. Retry when that transaction is final, or when an operator has resumed the sponsor.', { retryAfter: STOPPED_SECONDS, cause }) // prettier-ignore
 
-/** Returns the seconds until a retry makes sense. If only an operator can change it, that is an hour, not a second. */
+/** Returns the seconds until a retry makes sense: an hour if only an operator can change the situation. */
 export const secondsUntil = (resetsAt: string | null, { wall }: Clock): number =>
   resetsAt === null ? 3_600 : Math.max(1, Math.ceil((Date.parse(resetsAt) - wall()) / 1_000))

@@ -25,15 +25,15 @@ import { settleOperations } from '../settle/settle-operations.ts'
 import { isAgo } from '../recovery/stop-lane.ts'
 import { forgetRefusals } from '../recovery/trouble.ts'
 
-/** SQL for: another sponsor can send in place of that of the transaction `t`. */
+/** SQL for: there is another sponsor than the sender of the transaction `t`. */
 const hasOtherSponsor = sql<boolean>`exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
   where s.chain_id = t.chain_id and a.frozen_at is null and a.address <> t.sender)`
 
 /**
- * SQL for: the sponsor of the pending transaction `t` cannot get it mined, and there is another sponsor. It is frozen
- * or removed, has too little funds for this or an earlier nonce, or nodes reject an earlier one.
- * Whichever of two transactions is mined first executes the operations. A transaction that nodes reject itself could
- * not be sent by another sponsor either.
+ * SQL for: the sponsor of the pending transaction `t` cannot get it mined, and there is another sponsor. The sponsor is
+ * frozen or removed, has insufficient funds for this or an earlier nonce, or nodes reject an earlier nonce. If two
+ * transactions include an operation, the one that is mined first executes it. A transaction that nodes reject for
+ * itself does not count: another sponsor could not send it either.
  */
 const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.created_at'), STUCK_SECONDS)} and ${hasOtherSponsor}
   and (not exists (select 1 from sponsors s join accounts a on a.account_id = s.account_id
@@ -47,9 +47,9 @@ const isStuck = sql<boolean>`(t.state = 'SUBMITTED' and ${isAgo(sql.ref('t.creat
 const ROUND = 300
 
 /**
- * Handles operations that no block has settled. If their transaction can no longer execute them, they go into another,
- * under the same id. If their deadline is over, they fail.
- * Before both, the dispatcher is asked, at a block by its hash, that the id is unused.
+ * Handles operations that no block has settled. If their transaction can no longer execute them, packs them into
+ * another, under the same id. If their deadline is over, marks them as failed.
+ * Before both, asks the dispatcher, at a block by its hash, whether the id is unused.
  * @throws an error if node, signer or database is unavailable
  */
 export async function tendOperations(app: App, chain: Chain): Promise<void> {
@@ -61,7 +61,7 @@ export async function tendOperations(app: App, chain: Chain): Promise<void> {
   while (await countOperations(app, chain)) continue
 }
 
-/** Cheap for networks without operations: one search in an empty index. */
+/** Returns whether the network has operations; for a network without any, this is one search in an empty index. */
 async function hasOperations({ db }: App, { chainId }: Chain): Promise<boolean> {
   const { rows } =
     await sql`select 1 where exists (select 1 from operations where chain_id = ${chainId}::bigint and state in ('BOUND', 'SUBMITTED'))
@@ -75,8 +75,8 @@ const open = ({ db }: App, { chainId }: Chain) =>
   db.selectFrom('operations as o').selectAll('o').where('o.chain_id', '=', chainId)
 
 /**
- * Settles operations that are open although a transaction with them is mined: the follower passed its block before they
- * were known. The whole block is read and verified again.
+ * Settles operations that are open although a transaction with them is mined, because the follower passed its block
+ * before the operations were known. Reads and verifies the whole block again.
  */
 async function missedByFollower(app: App, chain: Chain): Promise<void> {
   const outers = await app.db
@@ -122,9 +122,9 @@ async function missedByFollower(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Fails operations whose deadline is over at the newest block: the dispatcher no longer executes them. An operation
- * that was in no transaction frees its id, unless its account has signed it. The signer signs nothing else under that
- * id, so the key goes to its next use.
+ * Marks operations as failed if their deadline is over at the newest block: the dispatcher no longer executes them. An
+ * operation without a transaction frees its id, unless its account has signed it. The signer signs nothing else under
+ * that id, so the key goes to its next use.
  */
 async function expire(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -138,7 +138,7 @@ async function expire(app: App, chain: Chain): Promise<void> {
   for (const row of rows)
     await isolateRowErrors(app, row, async () => {
       if (await isUsedAt(chain, toOperation(row), head)) return
-      // With that a lost record is restored: the row then differs from this copy, and is left to the next round.
+      // This restores a lost record. The row then differs from this copy, and the next round handles it.
       const isSigned = row.outer_id === null && (await reconcileIntent(app, chain, row.id)) === 'operation'
       await reach(app, 'before-expire')
       await fail(app, chain, row, head, { isIdFree: row.outer_id === null && !isSigned })
@@ -146,9 +146,9 @@ async function expire(app: App, chain: Chain): Promise<void> {
 }
 
 /**
- * Marks an operation as failed at a block, or as cancelled if its user requested that. This happens only after its
- * deadline, even if none of its transactions can be mined: a database restored to a time before the cancellation would
- * send it again.
+ * Marks an operation as failed at a block, or as cancelled if its user requested that. Does so only after its deadline,
+ * even if none of its transactions can be mined: a database restored to a time before the cancellation would send the
+ * operation again.
  */
 async function fail(
   app: App,
@@ -160,7 +160,7 @@ async function fail(
   const step = { at: new Date(app.clock.wall()).toISOString(), blockNumber: head.number }
   await retrying(() =>
     app.db.transaction().execute(async (db) => {
-      // The follower has to have the block; otherwise no reorganisation would undo this.
+      // The follower must have the block; otherwise no reorganisation would undo this change.
       await db.selectFrom('cursors').select('chain_id').where('chain_id', '=', chainId).forUpdate().execute()
       if ((await storedBlockHash(db, chainId, head.number)) !== head.hash) return
       await operationRows
@@ -183,9 +183,9 @@ async function fail(
 }
 
 /**
- * Cancels transactions that nodes reject, so that their operations go into others, half as many in each.
- * A transaction with a single operation is tried again with a new estimate. It is cancelled after 30 s if others wait
- * behind it and no other sponsor can send them. An operation that was rejected alone twice is not sent again.
+ * Cancels transactions that nodes reject, so that others include their operations, half as many in each. A transaction
+ * with a single operation is tried again with a new estimate. It is cancelled after 30 s if others wait behind it and
+ * no other sponsor can send them. An operation that was rejected alone twice is not sent again.
  */
 async function giveUpRefused(app: App, chain: Chain): Promise<void> {
   const { rows } = await sql<TransactionRow & { carried_count: number; limit_before: number | null }>`
@@ -215,8 +215,8 @@ async function giveUpOne(
   app.telemetry.log.warn('sponsor_transaction_cancelled', { chainId: chain.chainId, id: row.id, sender: bound.from })
   if (sent === 'sent') await forgetRefusals(app.db, bound)
   const limit = count > 1 ? Math.floor(count / 2) : before === 1 ? 0 : 1
-  // If another process has packed it again, it is rejected and halved again. A single operation counts this rejection
-  // once, in whichever process.
+  // If another process has packed an operation again, that transaction is rejected and halved again. A single operation
+  // counts this rejection once, whichever process records it.
   await operationRows
     .update(app.db, 'limitPacking')
     .set({ pack_limit: limit })
@@ -225,13 +225,13 @@ async function giveUpOne(
     .execute()
 }
 
-/** SQL for: the sponsor of the transaction `t` has a later one. */
+/** SQL for: the sponsor of the transaction `t` has a later transaction. */
 const hasOthersBehind = sql<boolean>`exists (select 1 from transactions b
   where b.chain_id = t.chain_id and b.sender = t.sender and b.nonce > t.nonce and b.state in ('BOUND', 'SUBMITTED', 'VACANT'))`
 
 /**
- * Sends operations again whose transaction can never be mined, was reverted, or waits for a sponsor that cannot send
- * it. Operations that their user has cancelled are left out.
+ * Sends operations again if their transaction can never be mined, was reverted, or waits for a sponsor that cannot send
+ * it. Excludes operations that their user has cancelled.
  */
 async function packAgain(app: App, chain: Chain): Promise<void> {
   const head = chain.head.current()
@@ -289,7 +289,8 @@ async function isUsedAt(
   { delegate, space, sequence }: Operation,
   { hash }: Pick<Block, 'hash'>,
 ): Promise<boolean> {
-  // A negative number marks a lost number of another operation; nothing was signed for it (reconcile-operation.ts).
+  // A negative number marks a lost number of another operation; nothing was signed for this one
+  // (reconcile-operation.ts).
   if (sequence < 0) return false
   const call = { to: gasContracts(delegate).dispatcher, data: toHex(usedData(fromHex(space), BigInt(sequence))) }
   const answer = await rpc.call('eth_call', [call, { blockHash: hash }])

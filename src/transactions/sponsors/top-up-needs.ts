@@ -15,11 +15,11 @@ import { fundsOf, type Budget, type Shortage } from '../lanes/funds.ts'
 import type { Terms } from '../intent.ts'
 import { paidGasNow } from '../lanes/prepare.ts'
 
-/** A write that may need a top-up. Nothing in this file sends. */
+/** A write that may need a top-up. This file sends nothing. */
 type WriteToFund = { app: App; chain: Chain; caller: Caller; to: Hex }
 
 export const feeOf = ({ gas, fees }: Terms): bigint => gas * highestPrice(fees)
-/** Returns 25 % of the fee, because fees may rise before the top-up is mined. */
+/** Returns 25 % of the fee: the margin of a top-up, because fees may rise before it is mined. */
 export const marginOf = (terms: Terms): bigint => feeOf(terms) / 4n
 
 /**
@@ -84,7 +84,7 @@ async function ownGas(
 
 type OpenRow = { reserved: string | null; value: Uint8Array; is_cancel: boolean; target: Uint8Array; data: Uint8Array; gas_limit: number } // prettier-ignore
 
-/** Reads both at one block, by its hash: a node that lags returns an error instead of an old balance. */
+/** Reads balance and count at one block, by its hash: a node that lags returns an error instead of an old balance. */
 async function fundsAtHead(chain: Chain, address: Hex): Promise<Budget> {
   try {
     return await readAt(chain, 'latest', async (reads) => {

@@ -28,7 +28,7 @@ import { feeOf, isInChain, marginOf, missing, ownFunds } from './top-up-needs.ts
 import { isSettled, nextBlock, waitUntilMined } from '../read/wait.ts'
 
 /**
- * Sends a write with its own preparation and its own key, which is not the caller's.
+ * Sends a write with its own preparation, under a key other than the caller's.
  * @returns its id, and whether it was answered before
  */
 type SendWrite = (
@@ -47,13 +47,13 @@ type SendWrite = (
   },
 ) => Promise<{ id: string; isReplay: boolean }>
 
-/** Parts of the modules above that a top-up needs. */
+/** Functions of the modules above that a top-up needs. */
 export type TopUpTools = {
   app: App
   chain: Chain
   /** the user whose write it is */
   caller: Caller
-  /** address that the write calls, in lower case: a budget may pay for some contracts only */
+  /** address that the write calls, in lower case, because a budget may pay for some contracts only */
   to: Hex
   send: SendWrite
   /** throws the signer's error if the signer would reject the user's write: a sponsor does not pay for such a write */
@@ -67,7 +67,7 @@ export type TopUpTools = {
   prepare: (from: Hex, intent: Intent) => Promise<PreparedWrite>
 }
 
-/** Parts that a dry run of a top-up needs: nothing that sends. */
+/** Functions that a dry run of a top-up needs. They send nothing. */
 export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' | 'prepare' | 'check'> & {
   /** throws the signer's error if the signer would reject the sponsor's transfer */
   checkTransfer: (from: Caller, transfer: { intent: Intent; terms: Terms }) => Promise<unknown>
@@ -75,10 +75,7 @@ export type TopUpRehearsal = Pick<TopUpTools, 'app' | 'chain' | 'caller' | 'to' 
 
 /** top-ups of one user that a write waits for: its own, and those of the user's earlier writes */
 const MAX_BROUGHT = 8
-/**
- * Returns the time until which funds can be waited for, because the write itself comes after them. Monotonic,
- * milliseconds.
- */
+/** Returns the time until which funds can be waited for, because the write follows them. Monotonic, milliseconds. */
 const latest = (): number => deadline() - FOR_THE_WRITE_MS
 const BUSY_MS = 250
 /** milliseconds that remain for the write itself once its funds have arrived */
@@ -88,12 +85,12 @@ const MAX_WAIT_MS = 60_000
 const REQUEST_HASH = createHash('sha256').update('top-up').digest()
 
 /**
- * Returns a `Fund` by which a sponsor sends the user the missing gas funds of a write, and 25 % of its fee more. The
- * top-up is mined before the write is bound. The user's own funds pay for values.
- * A user has one open top-up at a time. A retry, or another write, waits for it, and finishes it if its process has
- * died.
- * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and the errors of sending
- *     a write and of the signer
+ * Returns a `Fund` by which a sponsor sends the user a write's missing gas funds, plus 25 % of its fee. The top-up is
+ * mined before the write is bound. The user's own funds pay for values.
+ * A user has one open top-up at a time. A retry, or another write, waits for that top-up, and finishes it if its
+ * process has died.
+ * @throws gas_not_sponsored, gas_budget_exhausted, sponsor_empty, top_up_pending, overloaded, and the errors of
+ *   sending a write and of the signer
  */
 export const topUpFund =
   (tools: TopUpTools): Fund =>
@@ -103,7 +100,7 @@ export const topUpFund =
     if (budget === null || shortage.terms === null) return null
     if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     let brought = 0
-    // At least once: a client that waits only briefly finds the top-up at its retry.
+    // Wait at least once: a client with a short deadline finds the top-up at its retry.
     do {
       const { key, sent, before } = await nextOf(app, chain, caller)
       let id = sent
@@ -111,17 +108,18 @@ export const topUpFund =
         await followedTo(chain, before?.blockNumber ?? 0)
         const { funds, lacks } = await missing(tools, shortage, budget)
         if (lacks === 0n) return funds
-        // The block that was known before the funds were read: a reorganisation may have been followed since.
+        // Use the block known before the funds were read: a reorganisation may have been followed since.
         const block = before?.block ?? null
         if (block === null || (await isInChain(chain, block))) {
-          // Before each top-up: another process may have bound the same request.
+          // Check before each top-up: another process may have bound the same request.
           await tools.check(shortage.terms)
           id = await begin(tools, { ...key, clientId: caller.clientId, wei: lacks + marginOf(shortage.terms) }, budget)
         }
       }
       if (id === null) await pauseAside(app)
       else if (await settle(app, chain, key, id)) brought++
-      // It failed, or its block was reorganised. That is no lack of the user's funds: the retry begins another top-up.
+      // The top-up failed, or its block was reorganised. The user's funds are not the cause: the retry begins another
+      // top-up.
       else throw pending()
     } while (brought < MAX_BROUGHT && app.clock.ticks() < latest())
     throw pending()
@@ -137,14 +135,14 @@ async function pauseAside({ clock }: App): Promise<void> {
 }
 
 /**
- * Returns the open top-up, with the id of its transaction once that has bytes, or the next one. `before`: the last one,
- * if it was mined recently.
+ * Returns the open top-up, or the next one if none is open. `sent`: id of the open one's transaction once that has
+ * bytes. `before`: the last top-up, if it was mined recently.
  */
 async function nextOf(app: App, { chainId }: Chain, { accountId }: Caller) {
   const newest = await newestTopUp(app.db, { chainId, accountId })
   if (newest === null) return { key: { chainId, accountId, ordinal: 0 }, sent: null, before: null }
   const { ordinal, blockNumber } = newest
-  // An earlier use with bytes is this top-up, even if its key is free again, a day after finality.
+  // The key's latest use with bytes is this top-up, even if the key is free again, a day after finality.
   const used = await lastUse(app, scopeOf(newest))
   const isOpen = !newest.isSettled || (used?.isTold === true && !isSettled(used.state))
   // A settled top-up that is in no block was reorganised, and is sent again.
@@ -155,7 +153,7 @@ async function nextOf(app: App, { chainId }: Chain, { accountId }: Caller) {
 }
 
 /**
- * Returns a `Fund` for a dry run, which checks whether a top-up would be sent. Nothing is sent.
+ * Returns a `Fund` for a dry run, which checks whether a top-up would be sent.
  * @throws as `topUpFund`, except for open top-ups
  */
 export const rehearsedFund =
@@ -178,8 +176,9 @@ export const rehearsedFund =
   }
 
 /**
- * Sends a top-up by the first sponsor that can. The first sponsor to try depends on the user and number.
- * @returns the id of its transaction; null if another request works on it or has settled it
+ * Sends a top-up by the first sponsor that can. Which sponsor is tried first depends on the user and the top-up's
+ * number.
+ * @returns the id of its transaction; null if another request is sending it or has settled it
  */
 async function begin(tools: TopUpTools, topUp: Order, budget: SponsorBudget): Promise<string | null> {
   try {
@@ -196,7 +195,7 @@ type Order = Omit<TopUp, 'sponsorId'>
 
 /**
  * Tries the sponsors in turn until one is able.
- * @throws sponsor_empty, or the error that the first sponsor has for it; other errors of `work`
+ * @throws the first error that a sponsor reports, sponsor_empty if none reports one, and other errors of `work`
  */
 async function byFirstAble<T>(
   { app, chain }: Pick<TopUpTools, 'app' | 'chain'>,
@@ -235,14 +234,14 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
   let isCounted = false
   const prepare = async (check: (terms: Terms) => Promise<unknown>): Promise<PreparedWrite> => {
     const prepared = await tools.prepare(sponsor.address, intent)
-    // Before anything is counted or has a nonce: a write at a limit of the signer takes neither from others.
+    // Check before reserving a budget or binding a nonce: a write that the signer would refuse must take neither.
     await check(prepared.terms)
     const charged = topUp.wei + feeOf(prepared.terms)
     const reserved = await reserveTopUp(app.db, { ...topUp, charged }, budget)
     if (reserved === 'settled') throw new SettledMeanwhile()
     if (reserved !== 'reserved') throw exhaustedError(app, reserved)
     isCounted = true
-    // Checked again as late as possible: another process may have bound the same request because the user's own funds
+    // Check again as late as possible: another process may have bound the same request because the user's own funds
     // were sufficient.
     await tools.refuseIfSent()
     return prepared
@@ -251,10 +250,10 @@ async function send(tools: TopUpTools, topUp: TopUp, sponsor: Sponsor, budget: S
     const key = { scope: scopeOf(topUp), requestHash: REQUEST_HASH }
     const from = asSponsor(caller, sponsor)
     const { id, isReplay } = await tools.send(app, { chain, caller: from, intent, key, prepare })
-    // It was sent before, even if the database lost it and restored its transaction from the ledger.
+    // The transfer was sent before, even if the database lost it and restored its transaction from the ledger.
     if (!isCounted) await retrying(() => app.db.transaction().execute((work) => restoreTopUp(work, topUp, id)))
     const { chainId, wei } = topUp
-    // The process that sent it has logged it.
+    // The process that sent the transfer has logged it.
     if (isReplay) return id
     app.telemetry.log.info('top_up_sent', { chainId, id, sponsor: sponsor.name, to: caller.address, wei: String(wei) })
     return id
@@ -272,11 +271,14 @@ const transferTo = ({ address }: Caller, value: bigint): Intent => ({
   errors: [],
 })
 
-/** Returns a caller with the user's token, by which the signer knows the account that a sponsor may send funds to. */
+/**
+ * Returns a caller for a sponsor's write, with the user's token: it proves to the signer which account the sponsor may
+ * send funds to.
+ */
 const asSponsor = (caller: Caller, { accountId, address }: Sponsor): Caller => ({ ...caller, accountId, address })
 
 /**
- * Makes the checks that `send` makes before it counts anything, and checks that the budgets suffice.
+ * Makes the checks of `send` that come before any reservation, and checks that the budgets suffice.
  * @throws Unable, gas_budget_exhausted
  */
 async function rehearseSend(
@@ -305,12 +307,12 @@ async function rehearseSend(
  */
 async function untilMined(app: App, chain: Chain, id: string): Promise<void> {
   const left = Math.min(latest() - app.clock.ticks(), MAX_WAIT_MS)
-  // Until now it held a slot of admission control like any other; requests that wait for blocks have a separate limit.
+  // The request held a slot of admission control so far. Requests that wait for blocks have a separate limit.
   const state = await waitUntilMined(app, chain, id, left > 0 && standAside() ? left : 0)
   if (state === null || !isSettled(state)) throw pending()
 }
 
-/** @returns whether the funds have arrived */
+/** Waits for the top-up's transaction, and settles the top-up. @returns whether the funds have arrived */
 async function settle(app: App, chain: Chain, topUp: TopUpKey, id: string): Promise<boolean> {
   await untilMined(app, chain, id)
   const settled = await settleBy(app, topUp, id)
@@ -344,8 +346,8 @@ function empty({ telemetry }: App, { chainId }: Chain): AppError {
 }
 
 /**
- * seconds after which a write may be retried that was refused because of open writes' reservations: most of them end
- * within the next blocks
+ * seconds after which to retry a write that was refused because of open writes' reservations; most of them end within
+ * the next blocks
  */
 const HELD_SECONDS = 15
 

@@ -25,10 +25,10 @@ const GRANT = /^withdrawal_[\w-]{43}$/
 const WITHDRAWAL = 'withdrawal'
 
 /**
- * Requests that a sponsor's funds go back to its operator, by a grant of the signer's OS user: the server itself may
- * not send them.
- * It stores the request. An API server sends it once per grant, however often it is requested. A refused withdrawal is
- * tried again.
+ * Requests that a sponsor's funds go back to its operator, by a grant of the signer's OS user. The server cannot send
+ * them without a grant.
+ * Stores the request. An API server sends it once per grant, however often it is requested. A repeated request retries
+ * a refused withdrawal.
  * @throws invalid_request, not_found
  */
 export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawal): Promise<Withdrawal> {
@@ -57,7 +57,7 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
     .insertInto('withdrawals')
     .values({ grant_id: grant, ...row })
     .onConflict((on) =>
-      // Only if the request is the same: a different request does not retry a refused withdrawal.
+      // Update only if the request is the same: a different request does not retry a refused withdrawal.
       on
         .column('grant_id')
         .doUpdateSet({ refusal: null })
@@ -81,7 +81,7 @@ export async function askToWithdraw(db: Db, sponsor: string, asked: NewWithdrawa
 /** Returns the newest withdrawals. */
 export const listWithdrawals = (db: Db): Promise<Withdrawal[]> => read(db, null)
 
-/** Returns the fields of a withdrawal for the log of operators' actions, without the grant. */
+/** Returns the fields of a withdrawal for the operator log, without the grant. */
 export const readWithdrawal = async (
   db: Db,
   grant: string,
@@ -120,7 +120,7 @@ async function read(db: Db, grant: string | null): Promise<Withdrawal[]> {
   }))
 }
 
-/** Returns the id in the signer's record, from which the grant cannot be derived. */
+/** Returns the withdrawal's id in the signer's records, from which the grant cannot be derived. */
 const withdrawalIdOf = (grant: string): string => `withdrawal_${createHash('sha256').update(grant).digest('base64url')}`
 
 /** Sends requested withdrawals on the networks that this process serves. Any number of processes may run it. */
@@ -197,7 +197,7 @@ async function sendOne(app: App, chain: Chain, order: WithdrawalOrder): Promise<
 }
 
 /**
- * Sends a write of the sponsor, under a key derived from the grant. The signer gets the grant instead of a token. After
+ * Sends a sponsor's withdrawal, under a key derived from the grant. The signer gets the grant instead of a token. After
  * a crash, the next round continues it.
  */
 async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<string> {
@@ -214,8 +214,8 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
     expiresAt: 0,
     token: grant,
   }
-  // A withdrawal that was already sent may be the reason why it cannot be sent again. It is found by its key, whatever
-  // fails now.
+  // The withdrawal may already be sent, and its preparation may fail for that reason. Its key finds it, whatever fails
+  // now.
   const planned = await prepare(app, chain, order).catch((error: unknown) => ({ error, intent: intentOf(order) }))
   const { intent } = planned
   const { id } = await sendForSponsor(app, {
@@ -224,7 +224,7 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
     intent,
     key: {
       scope: { accountId, clientId: WITHDRAWAL, route: WITHDRAWAL, key: grant },
-      // Hashes the request: the whole balance differs from one round to the next.
+      // Hash the request, not the amount: the whole balance differs between rounds.
       requestHash: createHash('sha256')
         .update(`${to} ${order.amount ?? 'all'}`)
         .digest(),
@@ -238,7 +238,7 @@ async function send(app: App, chain: Chain, order: WithdrawalOrder): Promise<str
   return id
 }
 
-/** Returns the wei that was bound; for a withdrawal of the whole balance, the balance at that time. */
+/** Returns the amount that was bound, wei; for a withdrawal of the whole balance, the balance at that time. */
 async function valueOf(db: Db, id: string): Promise<string | null> {
   const row = await db.selectFrom('transactions').select('value').where('id', '=', id).executeTakeFirst()
   return row === undefined ? null : String(fromWord(row.value))
@@ -278,7 +278,7 @@ async function prepare({ db }: App, chain: Chain, order: WithdrawalOrder) {
   return { intent: { ...intent, value }, prepared: { ...prepared, budget: { available, paidBelow } } }
 }
 
-/** Errors that may have passed by the next round; all others need the operator. */
+/** Errors that may disappear by the next round; for all others an operator is needed. */
 const PASSING: ReadonlySet<string> = new Set<ErrorCode>([
   'chain_unavailable',
   'chain_timeout',

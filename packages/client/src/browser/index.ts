@@ -1,3 +1,5 @@
-export { createSession, SignInCancelled, SignInFailed, type BrowserSession, type SessionOptions } from './session.ts'
+export { createSession, type BrowserSession, type SessionOptions } from './session.ts'
+export { createServerSession, type ServerSessionOptions } from './server-session.ts'
+export { SignInCancelled, SignInFailed } from '../sign-in-errors.ts'
 export type { Page } from './page.ts'
 export type { Store } from './store.ts'

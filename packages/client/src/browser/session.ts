@@ -1,6 +1,9 @@
 import * as oauth from 'oauth4webapi'
-import { ClientError, InvalidInput, SignedOut } from '../errors.ts'
+import { InvalidInput, SignedOut } from '../errors.ts'
+import { isLoopback } from '../loopback.ts'
+import { permissionsOf } from '../permissions.ts'
 import type { Session, SessionState } from '../session.ts'
+import { failureOf, SignInCancelled, SignInFailed } from '../sign-in-errors.ts'
 import { thisPage, type Channel, type Page, type Popup } from './page.ts'
 import { indexedDbStore, type Begun, type Pending, type Store, type StoredSession } from './store.ts'
 
@@ -32,16 +35,6 @@ export type BrowserSession = Session & {
    * @throws SignInFailed  if this browser has not begun the sign-in, or the answer is not valid
    */
   handleCallback(): Promise<void>
-}
-
-/** The user closed the window or did not allow the access. */
-export class SignInCancelled extends ClientError {
-  override readonly name = 'SignInCancelled'
-}
-
-/** The sign-in failed. `code`: that of the authorization server, or of this client. */
-export class SignInFailed extends ClientError {
-  override readonly name = 'SignInFailed'
 }
 
 /** An access token of this page, which nothing stores. */
@@ -81,6 +74,13 @@ export function createSession(options: SessionOptions): BrowserSession {
   let server: Promise<oauth.AuthorizationServer> | null = null
   let restoring: Promise<void> | null = null
 
+  /** The proofs of one sign-in, which have the nonces that the service wants in them (RFC 9449 §8). */
+  let proofs: { signInId: string; handle: oauth.DPoPHandle } | null = null
+  const proofsOf = ({ signInId, keys }: Pick<StoredSession, 'signInId' | 'keys'>): oauth.DPoPHandle => {
+    if (proofs?.signInId !== signInId) proofs = { signInId, handle: oauth.DPoP(client, keys) }
+    return proofs.handle
+  }
+
   /** the sign-in that `state` describes: another one can be another user's, even with the same permissions */
   let shown: string | undefined
 
@@ -91,6 +91,7 @@ export function createSession(options: SessionOptions): BrowserSession {
   /** Shows a stored session, and drops the access token of any other. */
   function become(stored: StoredSession | undefined): void {
     if (access?.signInId !== stored?.signInId) access = null
+    if (proofs?.signInId !== stored?.signInId) proofs = null
     if (state.status !== 'unknown' && shown === stored?.signInId) return
     shown = stored?.signInId
     state = stored === undefined ? { status: 'signed-out' } : { status: 'signed-in', permissions: stored.permissions }
@@ -122,15 +123,15 @@ export function createSession(options: SessionOptions): BrowserSession {
     // Read again: another page may have renewed it.
     const stored = await store.get<StoredSession>(name)
     if (stored === undefined) throw ended()
-    const { keys, refreshToken, signInId } = stored
+    const { refreshToken, signInId } = stored
     const begun = now()
     let answer: oauth.TokenEndpointResponse
     try {
-      const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, {
-        ...insecure,
-        DPoP: oauth.DPoP(client, keys),
+      const settings = { ...insecure, DPoP: proofsOf(stored) }
+      answer = await withNonce(async () => {
+        const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, settings)
+        return oauth.processRefreshTokenResponse(as, client, response)
       })
-      answer = await oauth.processRefreshTokenResponse(as, client, response)
     } catch (error) {
       if (!(error instanceof oauth.ResponseBodyError) || error.error !== 'invalid_grant') throw failureOf(error)
       const left = await store.update<StoredSession>(name, (value) =>
@@ -195,18 +196,18 @@ export function createSession(options: SessionOptions): BrowserSession {
     })
   }
 
-  async function request(input: URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
+  async function request(input: URL, init: RequestInit, of: Access): Promise<Response> {
     const { method = 'GET', headers, body, signal } = init
     try {
       return await oauth.protectedResourceRequest(
-        token,
+        of.token,
         method,
         input,
         new Headers(headers),
         (body ?? null) as oauth.ProtectedResourceRequestBody | null,
         {
           ...insecure,
-          DPoP: oauth.DPoP(client, keys),
+          DPoP: proofsOf(of),
           ...(signal === undefined || signal === null ? {} : { signal }),
         },
       )
@@ -227,9 +228,9 @@ export function createSession(options: SessionOptions): BrowserSession {
     await restore()
     const first = await currentAccess()
     const response = await request(url, init, first)
-    // A proof that was refused needs only another proof.
+    // A proof that was refused needs only another proof, with the nonce of the answer if there is one.
     if (response.status !== 401) return response
-    if (response.headers.get('www-authenticate')?.includes('invalid_dpop_proof') === true)
+    if (/invalid_dpop_proof|use_dpop_nonce/.test(response.headers.get('www-authenticate') ?? ''))
       return request(url, init, first)
     if (access === first) access = null
     return request(url, init, await currentAccess())
@@ -279,18 +280,13 @@ export function createSession(options: SessionOptions): BrowserSession {
     const begun = now()
     try {
       const parameters = oauth.validateAuthResponse(as, client, answered, sent)
-      const response = await oauth.authorizationCodeGrantRequest(
-        as,
-        client,
-        oauth.None(),
-        parameters,
-        redirectUri,
-        verifier,
-        { ...insecure, DPoP: oauth.DPoP(client, keys) },
-      )
-      const answer = await oauth.processAuthorizationCodeResponse(as, client, response, {
-        expectedNonce: nonce,
-        requireIdToken: true,
+      const settings = { ...insecure, DPoP: oauth.DPoP(client, keys) }
+      const answer = await withNonce(async () => {
+        const response = await oauth.authorizationCodeGrantRequest(as, client, oauth.None(), parameters, redirectUri, verifier, settings) // prettier-ignore
+        return oauth.processAuthorizationCodeResponse(as, client, response, {
+          expectedNonce: nonce,
+          requireIdToken: true,
+        })
       })
       if (answer.refresh_token === undefined)
         throw new SignInFailed({ code: 'no_refresh_token', message: 'The service gave no refresh token.' })
@@ -301,6 +297,7 @@ export function createSession(options: SessionOptions): BrowserSession {
         permissions: permissionsOf(answer.scope),
       }
       await store.update<StoredSession>(name, () => stored)
+      proofs = { signInId: stored.signInId, handle: settings.DPoP }
       access = accessOf(answer, stored, begun)
       become(stored)
       changes?.post('changed')
@@ -413,27 +410,12 @@ const expired = (): SignInFailed =>
     userMessage: 'This sign-in is no longer valid. Start again.',
   })
 
-/** Tells whether http is safe: within one computer. */
-const isLoopback = ({ protocol, hostname }: URL): boolean =>
-  protocol === 'http:' && /^(localhost|127(\.\d+){3}|\[::1\]|.*\.localhost)$/.test(hostname)
-
-const permissionsOf = (scope: string | undefined): string[] =>
-  (scope ?? '').split(' ').filter((one) => one.includes(':'))
-
-/** Makes an error without the `cause` of the library's, which can have tokens. */
-function failureOf(error: unknown): unknown {
-  if (error instanceof ClientError) return error
-  if (error instanceof oauth.AuthorizationResponseError) {
-    const { error: code, error_description: message = 'The sign-in failed.' } = error
-    return code === 'access_denied' ? new SignInCancelled({ code, message }) : new SignInFailed({ code, message })
+/** Sends again, once, if the token endpoint wants a nonce in the proof: the DPoP handle has taken it from the answer. */
+async function withNonce<T>(send: () => Promise<T>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    if (oauth.isDPoPNonceError(error)) return send()
+    throw error
   }
-  if (error instanceof oauth.ResponseBodyError)
-    return new SignInFailed({ code: error.error, message: error.error_description ?? 'The sign-in failed.' })
-  if (
-    error instanceof oauth.OperationProcessingError ||
-    error instanceof oauth.UnsupportedOperationError ||
-    error instanceof oauth.WWWAuthenticateChallengeError
-  )
-    return new SignInFailed({ code: 'invalid_answer', message: 'The answer of the authorization server is not valid.' })
-  return error
 }

@@ -1,16 +1,15 @@
 import type { CreateConnectorFn } from '@wagmi/core'
 import { createProvider, type Provider, type ProviderOptions } from '../provider/index.ts'
 
-export type ChatelaineOptions = ProviderOptions & {
-  /** default `chatelaine`: wagmi remembers the last connector by it */
+/** Options of `createProvider`, or an existing `provider`. */
+export type ChatelaineOptions = (ProviderOptions | { provider: Provider }) & {
+  /** default `chatelaine`; wagmi remembers the last connector by this id */
   id?: string
   name?: string
-  /** data URI */
+  /** icon as a data URI */
   icon?: string
-  /** the domain of the installation, reversed: wagmi then drops the same wallet where it is also announced (EIP-6963) */
+  /** domain of the installation, reversed: wagmi then lists a wallet once that is also announced (EIP-6963) */
   rdns?: string
-  /** a provider that exists already; otherwise one is made of the other options */
-  provider?: Provider
 }
 
 /** Creates the wagmi connector of an installation. */
@@ -19,12 +18,11 @@ export function chatelaine({
   name = 'Chatelaine',
   icon,
   rdns,
-  provider: given,
   ...options
 }: ChatelaineOptions): CreateConnectorFn<Provider> {
   return ({ chains, emitter }) => {
-    let provider = given
-    const open = (): Provider => (provider ??= createProvider(options))
+    let provider: Provider | undefined
+    const open = (): Provider => (provider ??= 'provider' in options ? options.provider : createProvider(options))
     const ask = <T>(method: string, params?: unknown[]): Promise<T> =>
       open().request(params === undefined ? { method } : { method, params })
     const getAccounts = () => ask<`0x${string}`[]>('eth_accounts')
@@ -49,7 +47,7 @@ export function chatelaine({
       type: 'chatelaine',
       ...(icon === undefined ? {} : { icon }),
       ...(rdns === undefined ? {} : { rdns }),
-      // A sign-in outside of wagmi, as by a button of the page, connects too.
+      // A sign-in outside of wagmi, as by a button of the page, also connects.
       setup: async () => {
         open()
           .on('connect', ({ chainId }) => {

@@ -1,0 +1,155 @@
+// tier: all, because it looks at pages in a browser
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import type { Browser, Page } from 'playwright-core'
+import { createApplication } from '../src/applications/manage.ts'
+import { fromHex } from '../src/hex.ts'
+import { accountIdOf } from '../src/ids.ts'
+import { operatorActs } from '../src/operator/acts.ts'
+import { putOperator } from '../src/operator/operators.ts'
+import type { Signer } from '../src/signer-wire/client.ts'
+import { toWord } from '../src/store/bytes.ts'
+import { languages } from '../src/texts/choose.ts'
+import { addressOf, obtainTokens, rehearse, type Rehearsal } from '../test/rehearsal.ts'
+import { look, lookAround, openChromium, shots, signInAs, skip } from './chromium.ts'
+
+let world: Rehearsal
+let browser: Browser
+let folder: string
+before(async () => {
+  if (skip !== false) return
+  world = await rehearse()
+  await fill()
+  browser = await openChromium()
+  folder = await shots()
+})
+after(async () => {
+  await browser?.close()
+  await world?.close()
+})
+
+const ID = 'tx_6f1d2b7c-0000-4000-8000-000000000001'
+const SENDER = () => fromHex(addressOf('DEV-una'))
+const hash = (byte: string) => Buffer.from(byte.repeat(32), 'hex')
+
+/** An installation with something of everything, and some problems. */
+async function fill(): Promise<void> {
+  const { app } = world
+  const { db } = app
+  app.signer.health = (async () => ({
+    revocations: 'fresh',
+    masterKey: { provider: 'file', fault: null },
+    tokenKeys: app.tokenKeys.keys.map(({ kid }) => kid),
+    policy: { version: 3, hash: 'ab'.repeat(32), state: 'refused', rules: 12, asksUsers: true, since: 0, problem: 'the signature of key 2 is missing' }, // prettier-ignore
+  })) as unknown as Signer['health']
+  await db
+    .insertInto('networks')
+    .values([
+      { chain_id: 31_337, name: 'devnet', genesis_hash: hash('01'), gas: 'topup' },
+      { chain_id: 9, name: 'orchard', genesis_hash: hash('09'), gas: 'topup' },
+    ])
+    .execute()
+  await sql`insert into cursors (chain_id, block_number, block_hash, finalized_number, epoch, lease_until)
+    select chain_id, 18200345, ${hash('02')}, 0, 1, now() + interval '1 hour' from networks`.execute(db)
+  await obtainTokens(world, { username: 'una' })
+  await obtainTokens(world, { username: 'bob' })
+  await createApplication(app, { name: 'Orchard shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], quotas: [{ counts: 'writes', limit: 1_000, per: 'day' }] }) // prettier-ignore
+  const to = addressOf('DEV-bob').slice(2).padStart(64, '0')
+  for (const nonce of [1, 2, 3]) {
+    const id = `${ID.slice(0, -1)}${nonce}`
+    await db
+      .insertInto('transactions')
+      .values({
+        ...{ id, account_id: accountIdOf('DEV', 'una'), client_id: 'demo', chain_id: 31_337, sender: SENDER(), nonce },
+        ...{ target: hash('aa').subarray(0, 20), value: toWord(0n), abi: 'transfer(address to, uint256 amount)' },
+        data: fromHex(`0xa9059cbb${to}${(1_500).toString(16).padStart(64, '0')}`),
+        ...{ state: 'SUBMITTED', gas_limit: 60_000, max_fee: toWord(2_500_000_000n), hash: hash(`b${nonce}`) },
+        transitions: JSON.stringify([{ state: 'SUBMITTED', at: '2026-01-31T12:00:00.000Z' }]),
+      } as never)
+      .execute()
+    await db.insertInto('attempts').values({ chain_id: 31_337, hash: hash(`b${nonce}`), transaction_id: id, gas_limit: 60_000, max_fee: toWord(2_500_000_000n) }).execute() // prettier-ignore
+  }
+  await db.insertInto('waits').values({ chain_id: 31_337, sender: SENDER(), nonce: 3, trouble: 'fee_cap_reached', detail: 'The base fee is 90000000000 wei per gas, and the operator allows 50000000000.', since: new Date() }).execute() // prettier-ignore
+  await db.insertInto('stopped_lanes').values({ chain_id: 9, sender: SENDER(), nonce: 7, reason: 'x' }).execute()
+  const bob = accountIdOf('DEV', 'bob')
+  await db.insertInto('sponsors').values({ account_id: bob, chain_id: 9, name: 'HOUSE' }).execute()
+  await db.insertInto('low_sponsors').values({ account_id: bob, chain_id: 9 }).execute()
+  for (let hour = 0; hour < 24; hour++)
+    await db
+      .insertInto('activity')
+      .values(
+        (['write', 'read', 'sign-in'] as const).map((kind, index) => ({
+          kind,
+          at: new Date(Date.now() - hour * 3_600_000 - 400_000),
+          count: ((hour * 37 + index * 11) % 60) * [5, 80, 1][index]!,
+        })),
+      ) // prettier-ignore
+      .execute()
+  for (const [name, role] of [['olga', 'owner'], ['sam', 'support'], ['vera', 'viewer']] as const) await putOperator(app, { userId: `DEV-${name}`, role }) // prettier-ignore
+  const acts = operatorActs({ db, readSealKeys: async () => app.sealKeys }, { name: 'DEV-olga', via: 'console' })
+  await acts.suspend('shop')
+  await acts.resume('shop')
+}
+
+async function open(locale: string, path: string): Promise<Page> {
+  const context = await browser.newContext({ locale, viewport: { width: 390, height: 844 } })
+  const page = await context.newPage()
+  await page.goto(`${world.origin}${path}`)
+  await signInAs(page, 'olga')
+  await page.goto(`${world.origin}${path}`)
+  return page
+}
+
+const PAGES = {
+  overview: '/console',
+  search: '/console/search?q=una',
+  transaction: `/console/transactions/${ID.slice(0, -1)}3`,
+  user: '/console/users/DEV-una',
+  applications: '/console/applications',
+  application: '/console/applications/shop',
+  networks: '/console/networks',
+  policy: '/console/policy',
+  audit: '/console/audit?verify=1',
+  operators: '/console/operators',
+}
+
+test('every page of the console is readable on a phone and a desktop, light and dark', { skip }, async () => {
+  const page = await open('en', '/console')
+  for (const [name, path] of Object.entries(PAGES)) {
+    await page.goto(`${world.origin}${path}`)
+    await lookAround(page, (view) => join(folder, `console-${name}-${view}.png`))
+    await page.setViewportSize({ width: 768, height: 1_024 })
+    // Forms and tables that are folded are read, too.
+    await page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+    await look(page, join(folder, `console-${name}-open.png`))
+    await page.setViewportSize({ width: 390, height: 844 })
+  }
+  await page.context().close()
+})
+
+test('every page of the console is in each language, without anything wider than a phone', { skip }, async () => {
+  for (const { language } of languages.slice(1)) {
+    const page = await open(language, '/console')
+    for (const [name, path] of Object.entries(PAGES)) {
+      await page.goto(`${world.origin}${path}`)
+      assert.equal(await page.locator('html').getAttribute('lang'), language)
+      await look(page, join(folder, `console-${name}-${language}.png`))
+    }
+    await page.context().close()
+  }
+})
+
+test('a freeze needs no script', { skip }, async () => {
+  const context = await browser.newContext({ locale: 'en', javaScriptEnabled: false })
+  const page = await context.newPage()
+  await page.goto(`${world.origin}/console/users/DEV-bob`)
+  await signInAs(page, 'olga')
+  await page.goto(`${world.origin}/console/users/DEV-bob`)
+  await page.getByText('Freeze the account').first().click()
+  await page.getByRole('button', { name: 'Freeze the account' }).click()
+  await page.getByText('Done. The action is in the audit log.').waitFor()
+  assert.equal((await page.getByText('Unfreeze the account').count()) > 0, true)
+  await context.close()
+})

@@ -1,0 +1,6 @@
+export { createAuth, type Auth, type ServerSession, type WithCookies } from './auth.ts'
+export type { CookieJar, CookieOptions, Incoming } from './cookies.ts'
+export { nodeHandler, type NodeHandler, type NodeRequest, type NodeResponse } from './node.ts'
+export type { AuthOptions, SessionStore } from './settings.ts'
+export { verifyToken, type VerifiedToken, type VerifyOptions } from './verify.ts'
+export { walletReads } from './wallet.ts'

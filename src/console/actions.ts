@@ -1,0 +1,163 @@
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { parseUserId } from '../ids.ts'
+import { endIn } from '../oauth/sign-out.ts'
+import { operatorActs } from '../operator/acts.ts'
+import { isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
+import { PageError } from '../texts/page-error.ts'
+import { applicationPath, quoted, transactionPath, userPath } from './layout.ts'
+
+type Acts = ReturnType<typeof operatorActs>
+type ActionForm = Record<string, string | undefined>
+type ActionRun = { acts: Acts; app: App; by: string }
+
+/**
+ * An action of the console.
+ * `least`: the lowest role that may do it
+ * `isSensitive`: it needs a recent sign-in, and its target typed
+ * `back`: the page that offers it
+ * `command`: does the same
+ */
+export type ConsoleAction = {
+  least: ConsoleRole
+  isSensitive: boolean
+  back(target: string): string
+  command(target: string, form: ActionForm): string
+  run(on: ActionRun, target: string, form: ActionForm): Promise<unknown>
+}
+
+/** Every action of the console, by the name under which it is recorded. Each calls a function of the operator API. */
+export const ACTIONS = {
+  freeze: {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account freeze ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.freeze(target, endIn(app)),
+  },
+  unfreeze: {
+    least: 'operator',
+    isSensitive: true,
+    back: userPath,
+    command: (target) => `chatelaine account unfreeze ${quoted(target)}`,
+    run: ({ acts }, target) => acts.unfreeze(target),
+  },
+  'sign-out': {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account sign-out ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.signOut(target, endIn(app)),
+  },
+  'resume-account': {
+    least: 'operator',
+    isSensitive: true,
+    back: userPath,
+    command: (target) => `chatelaine account resume ${quoted(target)}`,
+    run: ({ acts }, target) => acts.resumeAccount(target),
+  },
+  'cancel-export': {
+    least: 'support',
+    isSensitive: false,
+    back: userPath,
+    command: (target) => `chatelaine account cancel-export ${quoted(target)}`,
+    run: ({ acts, app }, target) => acts.cancelExport(app.signer, target),
+  },
+  'cancel-transaction': {
+    least: 'support',
+    isSensitive: false,
+    back: transactionPath,
+    command: (target) => `chatelaine transaction cancel ${quoted(target)}`,
+    run: ({ acts }, target) => acts.changeTransaction(target, 'cancel'),
+  },
+  'speed-up-transaction': {
+    least: 'support',
+    isSensitive: false,
+    back: transactionPath,
+    command: (target) => `chatelaine transaction speed-up ${quoted(target)}`,
+    run: ({ acts }, target) => acts.changeTransaction(target, 'speed-up'),
+  },
+  suspend: {
+    least: 'operator',
+    isSensitive: false,
+    back: applicationPath,
+    command: (target) => `chatelaine app suspend ${quoted(target)}`,
+    run: ({ acts }, target) => acts.suspend(target),
+  },
+  resume: {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app resume ${quoted(target)}`,
+    run: ({ acts }, target) => acts.resume(target),
+  },
+  'rotate-secret': {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app rotate-secret ${quoted(target)}`,
+    run: ({ acts }, target) => acts.rotateSecret(target),
+  },
+  'reset-secret': {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target) => `chatelaine app rotate-secret ${quoted(target)} --end-old`,
+    run: ({ acts }, target) => acts.resetSecret(target),
+  },
+  'create-sponsor': {
+    least: 'operator',
+    isSensitive: false,
+    back: () => '/console/networks',
+    command: (target, { name = 'NAME' }) => `chatelaine sponsor create ${quoted(name)} --network ${quoted(target)}`,
+    run: ({ acts, app }, target, { name = '' }) => acts.createSponsor(app, { name, network: target }),
+  },
+  'set-network': {
+    least: 'operator',
+    isSensitive: true,
+    back: () => '/console/networks',
+    command: (target, { perDay, low }) =>
+      `chatelaine network set ${quoted(target)}${perDay ? ` --sponsor-per-day ${quoted(perDay)}` : ''}${low ? ` --sponsor-low ${quoted(low)}` : ''}`,
+    run: async ({ acts, app }, target, { perDay, low }) => {
+      if (target === app.config.NETWORK_NAME)
+        throw new PageError('invalid_request', ({ console: words }) => words.networks.fromSettings)
+      return acts.updateNetwork(target, {
+        ...(perDay ? { sponsorPerDay: perDay } : {}),
+        ...(low ? { sponsorLow: low } : {}),
+      })
+    },
+  },
+  'add-operator': {
+    least: 'owner',
+    isSensitive: true,
+    back: () => '/console/operators',
+    command: (target, { role = 'viewer' }) => `chatelaine operator add ${identity(target)} --role ${role}`,
+    run: async ({ acts, by }, target, { role }) => {
+      if (target === by) throw new PageError('conflict', ({ console: words }) => words.ownRole)
+      if (!isConsoleRole(role)) throw new AppError('invalid_request', 'This role does not exist. Nothing was changed.')
+      return acts.addOperator(target, role)
+    },
+  },
+  'remove-operator': {
+    least: 'owner',
+    isSensitive: true,
+    back: () => '/console/operators',
+    command: (target) => `chatelaine operator remove ${identity(target)}`,
+    run: async ({ acts, by }, target) => {
+      if (target === by) throw new PageError('conflict', ({ console: words }) => words.ownRole)
+      return acts.removeOperator(target)
+    },
+  },
+} as const satisfies Record<string, ConsoleAction>
+
+export type ActionName = keyof typeof ACTIONS
+
+const RANKS: Record<ConsoleRole, number> = { owner: 0, operator: 1, support: 2, viewer: 3 }
+
+/** Returns whether a role may do an action. */
+export const mayDo = (role: ConsoleRole, action: ActionName): boolean => RANKS[role] <= RANKS[ACTIONS[action].least]
+
+function identity(userId: string): string {
+  const { provider, subject } = parseUserId(userId) ?? { provider: 'PROVIDER', subject: userId }
+  return `--provider ${quoted(provider)} --user-id ${quoted(subject)}`
+}

@@ -1,0 +1,256 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
+import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
+import { addressOf, obtainTokens, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
+import { fromHex } from '../hex.ts'
+import { accountIdOf } from '../ids.ts'
+import { createApplication } from '../applications/manage.ts'
+import { listActions } from '../operator/actions.ts'
+import { putOperator } from '../operator/operators.ts'
+import { grantRoles } from '../store/roles.ts'
+import { toWord } from '../store/bytes.ts'
+import { en } from '../texts/en.ts'
+
+let world: Rehearsal
+let browser: ReturnType<typeof openBrowser>
+const accountId = accountIdOf('DEV', 'una')
+const sender = fromHex(addressOf('DEV-una'))
+const hash = (byte: string) => Buffer.from(byte.repeat(32), 'hex')
+
+before(async () => {
+  world = await rehearse({ env: { RATE_LIMITS: 'off' } })
+  const { db } = world.app
+  await db
+    .insertInto('networks')
+    .values({ chain_id: 31_337, name: 'devnet', genesis_hash: hash('01') })
+    .execute()
+  await obtainTokens(world, { username: 'una' })
+  await putOperator(world.app, { userId: 'DEV-opal', role: 'operator' })
+  browser = openBrowser(world.origin)
+  await browser.signIn('/console', 'opal')
+})
+after(() => world.close())
+
+/** A write of una’s that waits: `transfer(address,uint256)` of a token. */
+async function write(nonce: number, columns: object = {}): Promise<string> {
+  const id = `tx_${randomUUID()}`
+  const to = addressOf('DEV-bob').slice(2).padStart(64, '0')
+  await world.app.db
+    .insertInto('transactions')
+    .values({
+      ...{ id, account_id: accountId, client_id: 'demo', chain_id: 31_337, sender, nonce, state: 'SUBMITTED' },
+      ...{ target: hash('aa').subarray(0, 20), value: toWord(0n), abi: 'transfer(address to, uint256 amount)' },
+      data: fromHex(`0xa9059cbb${to}${(1_500).toString(16).padStart(64, '0')}`),
+      ...{ gas_limit: 60_000, max_fee: toWord(2_500_000_000n), hash: hash(`b${nonce}`) },
+      transitions: JSON.stringify([{ state: 'SUBMITTED', at: '2026-01-31T12:00:00.000Z' }]),
+      ...columns,
+    } as never)
+    .execute()
+  await world.app.db
+    .insertInto('attempts')
+    .values({
+      chain_id: 31_337,
+      hash: hash(`b${nonce}`),
+      transaction_id: id,
+      gas_limit: 60_000,
+      max_fee: toWord(2_500_000_000n),
+    }) // prettier-ignore
+    .execute()
+  return id
+}
+
+const go = async (path: string): Promise<Page> => {
+  const page = await browser.go(path)
+  assert.equal(page.status, 200, `${path}: ${textOf(page.text)}`)
+  assert.ok(!/<script(?! defer src=)|style=| on\w+=/.test(page.text), path)
+  return page
+}
+
+test('one box finds transactions by id and hash, users by id, address and name, and applications', async () => {
+  const id = await write(1)
+  const find = async (text: string) => textOf((await go(`/console/search?q=${encodeURIComponent(text)}`)).text)
+  assert.match(await find(id), new RegExp(`Transactions ${id}`))
+  assert.match(await find(`0x${'B1'.repeat(32)}`), new RegExp(`Transactions ${id}`))
+  for (const text of ['DEV-una', addressOf('DEV-una'), 'un']) assert.match(await find(text), /Users DEV-una/)
+  assert.match(await find('demo'), /Applications Demo application demo/)
+  for (const text of ['', 'tx_none', `0x${'00'.repeat(32)}`, '%', '<script>', '\u0000', 'x'.repeat(5_000)])
+    assert.match(await find(text.slice(0, 3_000)), /No transaction, user or application/)
+})
+
+test('a transaction shows its call, attempts, and the problem that it waits for; support cancels it', async () => {
+  const { db } = world.app
+  const first = await write(2)
+  const id = await write(3)
+  await db
+    .insertInto('waits')
+    .values({
+      chain_id: 31_337,
+      sender,
+      nonce: 3,
+      trouble: 'fee_cap_reached',
+      detail: 'The base fee is 9.',
+      since: new Date(),
+    })
+    .execute()
+  const page = await go(`/console/transactions/${id}`)
+  const text = textOf(page.text)
+  for (const one of [
+    /State SUBMITTED User DEV-una Application Demo application Network devnet/,
+    /transfer\(address,uint256\) address to: &#34;0x[0-9a-fA-F]{40}&#34; uint256 amount: &#34;1500&#34;/,
+    /Earlier open nonces of the account: 2\. The first one is 1\./,
+    /fee_cap_reached The base fee is 9\./,
+    /0x(b3){32} transaction 2\.5 .* not yet/,
+    new RegExp(`chatelaine transaction cancel ${id}`),
+  ])
+    assert.match(text, one)
+  const done = await browser.submit(page, '/act/cancel-transaction')
+  assert.match(textOf(done.text), /Requested: Cancel the transaction, waits for a server of the API/)
+  const row = await db.selectFrom('requested_changes').selectAll().where('transaction_id', '=', id).executeTakeFirst()
+  assert.equal(row!.change, 'cancel')
+  const [action] = await listActions(world.app.db)
+  assert.deepEqual([action!.actor, action!.via, action!.action, action!.target], ['DEV-opal', 'console', 'cancel-transaction', id]) // prettier-ignore
+  await db
+    .updateTable('transactions')
+    .set({ state: 'MINED' } as never)
+    .where('id', 'in', [first, id])
+    .execute()
+  const settled = await go(`/console/transactions/${id}`)
+  assert.ok(!settled.text.includes('/act/cancel-transaction'))
+  for (const wrong of ['tx_none', '%00', 'x'.repeat(90)])
+    assert.equal((await browser.go(`/console/transactions/${wrong}`)).status, 404, wrong)
+})
+
+test('a user shows account, identities, applications and transactions; a freeze signs out, and lifting it needs the name', async () => {
+  const { db } = world.app
+  for (let nonce = 10; nonce < 37; nonce++) await write(nonce, { created_at: new Date(Date.now() + nonce) })
+  const page = await go('/console/users/DEV-una')
+  const text = textOf(page.text)
+  for (const one of [/Frozen no/, /DEV-una una una@/, /Demo application/, /Transactions on devnet/, /Next page/])
+    assert.match(text, one)
+  const next = page.text
+    .replaceAll('&#38;', '&')
+    .replaceAll('&#61;', '=')
+    .match(/href="(\/console\/users\/DEV-una\?network=devnet&cursor=[^"]*)"/)![1]!
+  assert.ok(!textOf((await go(next)).text).includes('Next page'))
+  const frozen = await browser.submit(page, '/act/freeze')
+  assert.match(textOf(frozen.text), /Done\. The action is in the audit log\..*Unfreeze the account/)
+  const sessions = await db.selectFrom('oauth_records').select('uid').where('user_id', '=', 'DEV-una').where('kind', '=', 'Session').execute() // prettier-ignore
+  assert.deepEqual(sessions, [])
+  const wrong = await browser.submit(frozen, '/act/unfreeze', { confirm: 'DEV-uma' })
+  assert.match(textOf(wrong.text), /The typed name is different\. Nothing was changed\./)
+  const account = () => db.selectFrom('accounts').select('frozen_at').where('account_id', '=', accountId).executeTakeFirstOrThrow() // prettier-ignore
+  assert.notEqual((await account()).frozen_at, null)
+  await browser.submit(frozen, '/act/unfreeze', { confirm: 'DEV-una' })
+  assert.equal((await account()).frozen_at, null)
+  assert.equal((await browser.go('/console/users/DEV-nobody')).status, 404)
+})
+
+test('a stopped account is resumed by its name', async () => {
+  const { db } = world.app
+  await db.insertInto('stopped_lanes').values({ chain_id: 31_337, sender, nonce: 4, reason: 'x' }).execute()
+  const page = await go('/console/users/DEV-una')
+  assert.match(textOf(page.text), /Stopped: nonce 4 on chain 31337/)
+  await browser.submit(page, '/act/resume-account', { confirm: 'DEV-una' })
+  const row = await db.selectFrom('stopped_lanes').select('resume_asked_at').executeTakeFirstOrThrow()
+  assert.notEqual(row.resume_asked_at, null)
+  await db.deleteFrom('stopped_lanes').execute()
+})
+
+test('an application is suspended and resumed, and its new secret is shown once', async () => {
+  const { app } = world
+  await createApplication(app, { name: 'Shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], quotas: [{ counts: 'writes', limit: 100, per: 'day' }] }) // prettier-ignore
+  assert.match(
+    textOf((await go('/console/applications')).text),
+    /Demo application .* Shop shop devnet confidential active/,
+  )
+  const page = await go('/console/applications/shop')
+  assert.match(textOf(page.text), /writes per day: 0 \/ 100/)
+  const rotated = await browser.submit(page, '/act/rotate-secret', { confirm: 'shop' })
+  const secret = /<pre>(chs_[^<]+)<\/pre>/.exec(rotated.text)?.[1]
+  assert.ok(secret !== undefined, textOf(rotated.text))
+  assert.equal(rotated.headers.get('cache-control'), 'no-store')
+  assert.ok(!JSON.stringify([await listActions(app.db), world.logged]).includes(secret))
+  assert.ok(!(await go('/console/applications/shop')).text.includes(secret))
+  const suspended = await browser.submit(page, '/act/suspend')
+  assert.match(textOf(suspended.text), /State suspended/)
+  const resumed = await browser.submit(suspended, '/act/resume', { confirm: 'shop' })
+  assert.match(textOf(resumed.text), /State active/)
+  assert.match(textOf((await go('/console/applications/demo')).text), /Newest users .* DEV-una/)
+  assert.equal((await browser.go('/console/applications/none')).status, 404)
+})
+
+test('networks, policy and audit log are shown from the tables and the signer, and a changed record is found', async () => {
+  const { db } = world.app
+  assert.match(textOf((await go('/console/networks')).text), /devnet 31337 unknown/)
+  world.app.signer.health = async () => Promise.reject(new Error('no answer'))
+  assert.match(textOf((await go('/console/policy')).text), /The signer does not respond/)
+  world.app.signer.health = (async () => ({ policy: { version: 3, hash: 'ab'.repeat(32), state: 'refused', rules: 2, asksUsers: true, since: 0, problem: 'no signature' } })) as never // prettier-ignore
+  assert.match(textOf((await go('/console/policy')).text), /Version 3 .* State refused Rules 2 .* yes .* no signature/)
+  const audit = textOf((await go('/console/audit?verify=1')).text)
+  assert.match(audit, /actions are intact\. Newest record: [0-9a-f]{64}/)
+  assert.match(audit, /DEV-opal console suspend shop/)
+  await db.updateTable('operator_actions').set({ actor: 'someone' }).where('seq', '=', 2).execute()
+  assert.match(
+    textOf((await go('/console/audit?verify=1')).text),
+    /Action 2 was altered after it was recorded\. 1 earlier/,
+  )
+})
+
+test('limits of sponsors are set by the name of the network, and not of one that the settings define', async () => {
+  const { db, config } = world.app
+  await db
+    .insertInto('networks')
+    .values({ chain_id: 9, name: 'orchard', genesis_hash: hash('09'), gas: 'topup' })
+    .execute()
+  const page = await go('/console/networks')
+  const set = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: '1000', low: '' })
+  assert.match(textOf(set.text), new RegExp(en.console.done))
+  const row = await db.selectFrom('networks').selectAll().where('name', '=', 'orchard').executeTakeFirstOrThrow()
+  assert.deepEqual([row.sponsor_per_day, row.sponsor_low], ['1000', null])
+  const wrong = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: 'much' })
+  assert.equal(wrong.status, 400)
+  const csrf = /name="csrf" value="([^"]+)"/.exec(page.text)![1]!
+  const form = new URLSearchParams({ csrf, target: config.NETWORK_NAME, confirm: config.NETWORK_NAME, perDay: '1' })
+  const settings = await browser.go('/console/act/set-network', { method: 'POST', body: form })
+  assert.match(textOf(settings.text), /The settings of the server define this network/)
+})
+
+test(
+  'every page and action works with the database rights of a separate authorization server',
+  // The embedded database has one connection, whose role is that of every statement.
+  { skip: process.env.TEST_DATABASE_URL === undefined ? false : 'sets the role of the only connection' },
+  async () => {
+    const { db } = world.app
+    const id = await write(50)
+    await db.insertInto('stopped_lanes').values({ chain_id: 31_337, sender, nonce: 4, reason: 'x' }).execute()
+    for (const role of ['console_auth', 'console_api']) await sql.raw(`create role ${role}`).execute(db)
+    await grantRoles(db, { auth: 'console_auth', api: 'console_api' })
+    await sql`set role console_auth`.execute(db)
+    try {
+      const paths = ['', '/search?q=una', `/search?q=${id}`, `/transactions/${id}`, '/users/DEV-una', '/applications']
+      for (const path of [...paths, '/applications/shop', '/networks', '/policy', '/audit?verify=1', '/operators'])
+        await go(`/console${path}`)
+      const { rows } = await sql<{ name: string }>`select current_user as name`.execute(db)
+      assert.equal(rows[0]!.name, 'console_auth')
+      for (const [path, action, fields] of [
+        [`/transactions/${id}`, 'speed-up-transaction', {}],
+        ['/users/DEV-una', 'freeze', {}],
+        ['/users/DEV-una', 'unfreeze', { confirm: 'DEV-una' }],
+        ['/users/DEV-una', 'resume-account', { confirm: 'DEV-una' }],
+        ['/applications/shop', 'suspend', {}],
+        ['/applications/shop', 'resume', { confirm: 'shop' }],
+        ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
+      ] as const) {
+        const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
+        assert.match(textOf(page.text), new RegExp(en.console.done), `${action}: ${textOf(page.text)}`)
+      }
+      await sql`set role console_api`.execute(db)
+      await db.updateTable('requested_changes').set({ done_at: new Date() }).where('transaction_id', '=', id).execute()
+      await assert.rejects(db.selectFrom('operators').selectAll().execute())
+    } finally {
+      await sql`reset role`.execute(db)
+    }
+  },
+)

@@ -1,0 +1,105 @@
+import { html } from 'ghtml'
+import type { App } from '../app.ts'
+import { isWord } from '../digits.ts'
+import { fromHex } from '../hex.ts'
+import type { Hex } from '../ids.ts'
+import { listPeople } from '../users/people.ts'
+import type { ConsoleDoor } from './door.ts'
+import { applicationPath, card, linkTo, mono, nextLink, time, transactionPath, userPath } from './layout.ts'
+
+/** Users on a page of results. */
+const ROWS = 20
+const MAX_TEXT = 200
+
+/**
+ * Registers GET /console/search: `q`, `cursor`. Each way to search uses an index: ids and hashes of transactions, user ids,
+ * addresses, beginnings of usernames and e-mail addresses, client ids.
+ */
+export function searchPage(app: App, door: ConsoleDoor): void {
+  door.page('/console/search', async ({ words, query }) => {
+    const texts = words.console.search
+    const text = (query.q ?? '').trim().slice(0, MAX_TEXT)
+    const [ids, people, application] =
+      text === ''
+        ? [[], { people: [], nextCursor: null }, undefined]
+        : await Promise.all([
+            findTransactions(app, text),
+            listPeople(app, { search: text, limit: ROWS, cursor: query.cursor }),
+            app.db
+              .selectFrom('applications')
+              .select(['client_id', 'name'])
+              .where('client_id', '=', text)
+              .executeTakeFirst(),
+          ])
+    const transactions = ids.map((id) => html`<li>!${linkTo(transactionPath(id), id)}</li>`)
+    const users = people.people.map(
+      ({ userId, identities, createdAt }) =>
+        html`<li>
+          !${linkTo(userPath(userId), userId)}
+          <span class="muted"
+            >${identities.map(({ username }) => username).join(', ')} · !${time(words, createdAt)}</span
+          >
+        </li>`,
+    )
+    const list = (title: string, items: string[]) =>
+      items.length === 0
+        ? ''
+        : card(
+            title,
+            html`<ul class="rows">
+              !${items.join('')}
+            </ul>`,
+          )
+    const applications =
+      application === undefined
+        ? []
+        : [
+            html`<li>
+              !${linkTo(applicationPath(application.client_id), application.name)} !${mono(application.client_id)}
+            </li>`,
+          ]
+    const found = [
+      list(texts.transactions, transactions),
+      list(texts.applications, applications),
+      list(texts.users, users),
+    ].join('')
+    const isNothing = found === ''
+    const body = html`<h1>${texts.title}</h1>
+      !${
+        isNothing
+          ? card(
+              text,
+              html`<p>${texts.none}</p>
+                <p class="muted">${texts.requests}</p>`,
+            )
+          : found
+      }
+      !${nextLink(words, '/console/search', people.nextCursor === null ? null : { q: text, cursor: people.nextCursor })}`
+    return { place: 'other', title: texts.title, body }
+  })
+}
+
+/** Finds transactions and operations by id, or by the hash of any attempt on any network. */
+async function findTransactions({ db }: App, text: string): Promise<string[]> {
+  if (isWord(text)) {
+    const chains = await db.selectFrom('networks').select('chain_id').execute()
+    if (chains.length === 0) return []
+    const rows = await db
+      .selectFrom('attempts')
+      .select('transaction_id')
+      .where(
+        'chain_id',
+        'in',
+        chains.map(({ chain_id: chainId }) => chainId),
+      )
+      .where('hash', '=', fromHex(text.toLowerCase() as Hex))
+      .execute()
+    return rows.map((row) => row.transaction_id)
+  }
+  const found = await Promise.all(
+    (['transactions', 'operations'] as const).map((table) =>
+      db.selectFrom(table).select('id').where('id', '=', text).executeTakeFirst(),
+    ),
+  )
+  return found.flatMap((row) => (row === undefined ? [] : [row.id]))
+}
