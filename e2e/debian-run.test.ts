@@ -74,6 +74,8 @@ test(
     await machine.sh('nginx -s reload')
     await signsInAndGuards()
 
+    await isHealthy()
+
     // Two users: what each may open, and nobody else.
     for (const [user, path] of [
       ['chatelaine', '/etc/chatelaine-signer/kek'],
@@ -120,6 +122,7 @@ test(
       'cd /etc/caddy && caddy validate >/dev/null 2>&1 && caddy start >/var/log/caddy.log 2>&1 </dev/null',
     )
     await signsInAndGuards()
+    await isHealthy()
     await machine.sh('caddy stop 2>/dev/null')
   },
 )
@@ -137,6 +140,16 @@ async function signsInAndGuards(): Promise<void> {
     assert.match(await through(path, '--path-as-is'), / (403|404)$/, path)
   const inside = `--interface 10.0.0.1 -H 'Authorization: Bearer ${operator}'`
   assert.match(await through('/operator/v1/networks', inside), /"name":"sepolia".* 200$/)
+}
+
+/** The doctor of each user finds nothing through either proxy, but that nobody has made a backup. */
+async function isHealthy(): Promise<void> {
+  const codesOf = async (user: string, settings: string) => {
+    const said = await machine.sh(`set -a; . ${settings}; chatelaine doctor --json || test $? = 1`, user)
+    return (JSON.parse(said) as { code: string }[]).map(({ code }) => code)
+  }
+  assert.deepEqual(await codesOf('chatelaine', '/etc/chatelaine/server.env'), ['backups_not_checked'])
+  assert.deepEqual(await codesOf('chatelaine-signer', '/etc/chatelaine-signer/signer.env'), [])
 }
 
 async function play(text: string): Promise<void> {

@@ -71,6 +71,8 @@ async function main([command, ...rest]) {
       return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
+    case 'release':
+      return runNode(await production(), ['scripts/release.mjs', ...rest])
     case 'site':
       return runNode(await readySite(), ['site/build.mjs'])
     default:

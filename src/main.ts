@@ -1,7 +1,6 @@
-import type { Config } from './config.ts'
 import { banner } from './devnet/development.ts'
 import { open, type OpenedProgram } from './open.ts'
-import { refuseInReach, refuseKeysInReach, run, settingsOrExit } from './run.ts'
+import { refuseSecretsInReach, run, settingsOrExit } from './run.ts'
 import { makeFolder } from './store/folder.ts'
 import { systemClock } from './clock.ts'
 
@@ -47,29 +46,6 @@ function refuseArguments(words: string[]): void {
   if (isHelp) console.log(USAGE)
   else console.error(`Unknown argument ${words.find((word) => !/^(--help|-h)$/.test(word))}.\n\n${USAGE}`)
   process.exit(isHelp ? 0 : 1)
-}
-
-/** Refuses to start if this program can open files that only other programs may read. @throws Error naming them */
-async function refuseSecretsInReach(settings: Config): Promise<void> {
-  await refuseKeysInReach('the server', settings)
-  const { AUTH_SOCKET, AUTH_KEYS_FILE, AUTH_JWKS_FILE, PROVIDERS_FILE, OPERATOR_TOKEN_FILE, SIGNER_AUTH_SOCKET } =
-    settings
-  if (AUTH_SOCKET === undefined) return
-  // `auth-keys create` puts the private keys beside the public ones.
-  const beside = AUTH_JWKS_FILE?.endsWith('.public.json')
-    ? AUTH_JWKS_FILE.replace(/\.public\.json$/, '.json')
-    : undefined
-  await refuseInReach(
-    'the API',
-    {
-      AUTH_KEYS_FILE,
-      'the keys beside AUTH_JWKS_FILE': beside,
-      PROVIDERS_FILE,
-      OPERATOR_TOKEN_FILE,
-      SIGNER_AUTH_SOCKET,
-    },
-    'which only the authorization server may open. Run `chatelaine auth run` as another user, and remove these from the settings of the API',
-  )
 }
 
 /** Prints the first screen of a development installation, with a working access token. */

@@ -1,4 +1,4 @@
-import { rm, stat } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { audienceOf, issuerOf, type App } from './app.ts'
@@ -35,6 +35,7 @@ import { createSponsor } from './sponsors/create.ts'
 import { explainSponsoring } from './transactions/sponsors/probe-sponsor.ts'
 import { tellMissingSponsors } from './sponsors/sponsors.ts'
 import { sponsorFaults } from './sponsors/watch.ts'
+import { isOwn } from './secret-file.ts'
 import { openState } from './state.ts'
 import { watchWrites } from './store/away.ts'
 import type { RootDb } from './store/db.ts'
@@ -217,11 +218,7 @@ export async function open(config: Config): Promise<OpenedProgram> {
 
 /** Warns if server and signer run as one OS user: each can then read the other's files, keys included. */
 async function warnOfOneUser(socket: string, { log }: Telemetry): Promise<void> {
-  const owner = await stat(socket).then(
-    ({ uid }) => uid,
-    () => null,
-  )
-  if (owner !== null && owner === process.getuid?.())
+  if (await isOwn(socket))
     log.warn('signer_not_separated', { hint: 'server and signer run as one user: give each its own' })
 }
 

@@ -47,11 +47,7 @@ export function settingsOrExit(part: 'server' | 'auth'): Config {
  * @param who    end of the error message: the allowed user, and the next step
  * @throws Error naming the settings
  */
-export async function refuseInReach(
-  program: string,
-  paths: Record<string, string | undefined>,
-  who: string,
-): Promise<void> {
+async function refuseInReach(program: string, paths: Record<string, string | undefined>, who: string): Promise<void> {
   const inReach: string[] = []
   for (const [name, path] of Object.entries(paths))
     if (path !== undefined && (await isInReach(path))) inReach.push(name)
@@ -77,6 +73,29 @@ export const refuseKeysInReach = (
     Object.fromEntries(SIGNER_FILES.map((name) => [name, config[name]])),
     "which only the signer may open. Run the signer as another user, and remove all SIGNER_… settings except SIGNER_SOCKET from the server's settings",
   )
+
+/** Refuses to start if this program can open files that only other programs may read. @throws Error naming them */
+export async function refuseSecretsInReach(settings: Config): Promise<void> {
+  await refuseKeysInReach('the server', settings)
+  const { AUTH_SOCKET, AUTH_KEYS_FILE, AUTH_JWKS_FILE, PROVIDERS_FILE, OPERATOR_TOKEN_FILE, SIGNER_AUTH_SOCKET } =
+    settings
+  if (AUTH_SOCKET === undefined) return
+  // `auth-keys create` puts the private keys beside the public ones.
+  const beside = AUTH_JWKS_FILE?.endsWith('.public.json')
+    ? AUTH_JWKS_FILE.replace(/\.public\.json$/, '.json')
+    : undefined
+  await refuseInReach(
+    'the API',
+    {
+      AUTH_KEYS_FILE,
+      'the keys beside AUTH_JWKS_FILE': beside,
+      PROVIDERS_FILE,
+      OPERATOR_TOKEN_FILE,
+      SIGNER_AUTH_SOCKET,
+    },
+    'which only the authorization server may open. Run `chatelaine auth run` as another user, and remove these from the settings of the API',
+  )
+}
 
 /** Prints why the program could not start: the problem, its setting and, if known, the solution. */
 function explain(error: unknown, { DATA_DIR, PORT }: Config): void {

@@ -1,4 +1,4 @@
-import { access, constants } from 'node:fs/promises'
+import { access, constants, stat } from 'node:fs/promises'
 
 /**
  * Determines who, besides this process's user, may read a secret file. A file of root may be readable by a group:
@@ -18,5 +18,12 @@ export function whoElseReads({ mode, uid }: { mode: number; uid: number }, self 
 export const isInReach = (path: string): Promise<boolean> =>
   access(path, constants.R_OK).then(
     () => true,
+    () => false,
+  )
+
+/** Returns whether a file belongs to this process's user; false if there is no file. */
+export const isOwn = (path: string, self = process.getuid?.()): Promise<boolean> =>
+  stat(path).then(
+    ({ uid }) => uid === self,
     () => false,
   )

@@ -48,9 +48,9 @@ const LOOK_AGAIN_EVERY_MS = 60_000
 
 /** Returns the networks of this database that have nodes in NETWORKS_FILE. */
 export async function storedNetworks(
-  { db, config, telemetry }: NetworkContext,
+  { db, config, telemetry }: Pick<NetworkContext, 'db' | 'config'> & { telemetry: Pick<Telemetry, 'log'> },
   file: string,
-): Promise<NetworkToOpen[]> {
+): Promise<(NetworkToOpen & { name: string })[]> {
   const nodes = await readNodes(file)
   if (await isOpenToAll(file)) telemetry.log.warn('networks_file_open_to_all', {})
   const known = await readNetworks(db)

@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => here.close())
 
-/** Once the history has reached the block that is the newest now. */
+/** Resolves when the history has reached the current newest block. */
 async function indexed(person: Person): Promise<void> {
   const newest = Number(await here.rpc('eth_blockNumber'))
   await until('the history reaches the newest block', async () => {
@@ -33,7 +33,7 @@ test('a user without tokens has the coin alone, also when there is none of it', 
   assert.equal(headers.get('link'), null)
 })
 
-/** Answers that name the same block in their headers: asked again where a block came in between. */
+/** Returns answers at the same block, by their headers; repeats the requests if a block came in between. */
 const atOneBlock = (...asks: (() => Promise<Answer>)[]): Promise<Answer[]> =>
   until('no block came in between', async () => {
     const answers: Answer[] = []
@@ -199,12 +199,12 @@ test('a token that looks like a known one is listed and marked, left out where t
   const dora = await here.person('dora')
   const fake = `0x${'fa4e'.padStart(40, '0')}`
   await rpc('anvil_setCode', fake, await rpc<string>('eth_getCode', facts.contracts.erc20, 'latest'))
-  // Its name and symbol are in the first slots.
+  // Name and symbol are in the first storage slots.
   for (const slot of [0, 1, 2, 3, 4, 5, 6, 7]) {
     const value = await rpc<string>('eth_getStorageAt', facts.contracts.erc20, `0x${slot.toString(16)}`, 'latest')
     await rpc('anvil_setStorageAt', fake, `0x${slot.toString(16).padStart(64, '0')}`, value)
   }
-  // Carol makes it, and sends it to someone who never asked for it.
+  // Carol creates the token, and sends it to a user without a request.
   await carol.write({ address: fake, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] })
   await carol.write({ address: facts.contracts.erc20!, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] }) // prettier-ignore
   await indexed(dora)

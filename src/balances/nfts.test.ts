@@ -24,7 +24,7 @@ const give = (from: Person, to: Person, id: string) =>
     args: [from.address, to.address, id],
   })
 
-/** Once the history has reached the block that is the newest now. */
+/** Resolves when the history has reached the current newest block. */
 async function indexed(person: Person): Promise<void> {
   const newest = Number(await here.rpc('eth_blockNumber'))
   await until('the history reaches the newest block', async () => {

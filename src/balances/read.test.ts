@@ -97,7 +97,7 @@ test('a balance is refused: no token, another user, an unknown user, no user id,
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${wrongChecksum}`), 400, 'invalid_address')
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${alice.address}`), 422, 'not_a_token')
   await expect(alice.get(`/v1/users/${alice.userId}/balance/${facts.contracts.multicall3}`), 422, 'not_a_token')
-  // SHA-256, RIPEMD-160 and identity have no code, and answer whatever they are asked with a word.
+  // SHA-256, RIPEMD-160 and identity have no code, and answer any call with a word.
   for (const number of [2, 3, 4])
     await expect(
       alice.get(`/v1/users/${alice.userId}/balance/0x${String(number).padStart(40, '0')}`),

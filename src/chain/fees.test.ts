@@ -29,7 +29,7 @@ test('an offer is twice the base fee and the tip, within the cap', () => {
   assert.deepEqual(offer({ baseFee: null, tip: 7n, cap: 7n }), { type: 'legacy', gasPrice: 7n })
 })
 
-/** What every node wants of a replacement: more than before in each field, and 10 % more. */
+/** Returns whether every node accepts a replacement: each field is higher, and at least 10 % higher. */
 function outbids(next: Fees, previous: Fees): boolean {
   if (next.type === 'legacy' || previous.type === 'legacy')
     return highestPrice(next) * 10n >= highestPrice(previous) * 11n
@@ -107,7 +107,7 @@ test('a tip is believed up to its cap, whether the node names it or its gas pric
   for (const answers of dear) {
     const { chain } = nodeWith(answers)
     assert.deepEqual(await currentFees({ ...chain, tipCapWei: 5n }), { type: 'eip1559', maxFeePerGas: 25n, maxPriorityFeePerGas: 5n }) // prettier-ignore
-    // The cap of the whole holds beside it.
+    // The cap of the whole price applies in addition.
     await assert.rejects(currentFees({ ...nodeWith(answers).chain, tipCapWei: 95n, feeCapWei: 50n }), capReached)
   }
   const { chain } = nodeWith({ eth_maxPriorityFeePerGas: '0x5' })
@@ -120,7 +120,7 @@ test('a network without base fees is asked for its gas price', async () => {
   assert.deepEqual(asked, ['eth_gasPrice'])
 })
 
-/** A node with a base fee of 10 that has these methods. */
+/** A node with a base fee of 10 and these methods. */
 function nodeWith(answers: Record<string, unknown>) {
   const asked: string[] = []
   const call = async (method: string) => {
@@ -171,7 +171,7 @@ test('fees begin at what a pool named as the least within the cap, each for ten 
   assert.deepEqual(await fees(), [45n, 25n])
   noteFloor(chain, { tip: 4n, price: 60n })
   assert.deepEqual(await fees(), [60n, 25n])
-  // The network goes on, whatever one node says.
+  // A single node's statement does not stop the network.
   noteFloor(chain, { tip: 101n, price: 101n, baseFee: 101n })
   assert.deepEqual(await fees(), [60n, 25n])
   await clock.advance(300_000)

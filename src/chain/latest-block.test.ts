@@ -8,7 +8,7 @@ import { systemClock } from '../clock.ts'
 
 const hashOf = (number: number): Hex => `0x${number.toString(16).padStart(64, '0')}`
 
-/** A network whose clock and whose node's newest block the test sets. */
+/** A network with a clock and a newest block that the test sets. */
 function place() {
   const world = { now: 0, newest: 1, asked: 0 }
   const call = async () => {
@@ -61,7 +61,7 @@ test('a look that fails costs those who did not wait for it nothing', async () =
   await assert.rejects(newestBlock(chain), /away/)
 })
 
-/** As above, where the follower runs and blocks come every twelve seconds. */
+/** Like `place`, in the process of the follower, with blocks every twelve seconds. */
 function steadyPlace() {
   const { world, chain } = place()
   for (let number = 1; number <= 20; number++) chain.head.pace.note({ number, timestamp: number * 12 })
@@ -85,7 +85,7 @@ test('where blocks come regularly the head is believed for a second, and shortly
   assert.equal(freshBlock(chain)?.number, 100)
   world.now += 71
   assert.equal(freshBlock(chain), null)
-  // A replica that does not follow may be asked after a write that another one has seen mined.
+  // A replica that does not follow may be asked about a write that another replica has seen mined.
   chain.head.setFollowed(0)
   await newestBlock(chain)
   world.now += 21

@@ -19,7 +19,7 @@ const QUIET_MS = 1_000
 /** milliseconds for which the head is current while a subscription is active and has announced no higher block */
 const SUBSCRIBED_MS = 2_000
 
-/** share of that age after which a read that need not wait refreshes the head for later reads */
+/** share of the maximum age after which a read refreshes the head for later reads, without waiting for it */
 const AHEAD = 0.75
 
 /** milliseconds after which the node is asked a second time: one request that hangs must not delay all reads */
@@ -66,7 +66,7 @@ function mostAge(chain: Chain): number {
 export function freshBlock(chain: Chain, maxAgeMs = mostAge(chain)): Block | null {
   const ageMs = chain.head.ageMs()
   if (maxAgeMs <= 0 || ageMs > maxAgeMs) return null
-  // Refreshed shortly before a read would have to wait for it.
+  // Refresh shortly before a read would have to wait.
   if (ageMs > AHEAD * maxAgeMs && chain.memory.latest === null) {
     fetchLatest(chain)
       .then((block) => move(chain, block, null))
@@ -112,11 +112,11 @@ async function askTwice(chain: Chain): Promise<Block> {
 const askNode = ({ rpc, head }: Chain): Promise<Block> =>
   head.node.observe(async () => readHeader(await rpc.call('eth_getBlockByNumber', ['latest', false])))
 
-/** @returns the newer of the known block and the node's block */
+/** Moves the head forward. @returns the newer of the known block and the node's block */
 function move(chain: Chain, block: Block, lost: Hex | null): Block {
   const { head } = chain
   const known = head.current()
-  // A lower block says nothing about ours, and does not confirm it: the head ages.
+  // A lower block neither contradicts nor confirms the head, which therefore ages.
   if (known !== null && block.number < known.number) return known
   const isSibling = known !== null && block.number === known.number && block.hash !== known.hash
   if (isSibling && !isDevelopment(chain) && known.hash !== lost) {

@@ -15,7 +15,7 @@ const header = (number: number) => ({
   timestamp: '0x1',
 })
 
-/** A network whose node shows a newest block, and knows blocks up to another by their hashes. */
+/** A network whose node has one newest block, and knows blocks up to another number by hash. */
 function place(settings: Partial<Chain>) {
   const node = { newest: 10, knows: 10, asked: [] as string[] }
   const call = async (method: string, [what]: unknown[]) => {

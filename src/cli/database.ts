@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { readSome, type Environment } from '../config.ts'
+import { readSome, type Config, type Environment } from '../config.ts'
 import { FolderInUse, lockFolder } from '../folder-lock.ts'
 import { openEmbedded, openPostgres, type RootDb } from '../store/db.ts'
 import { assertMigrated, migrate } from '../store/migrate.ts'
@@ -31,10 +31,14 @@ export function readInstallationSettings(env: Environment): InstallationSettings
     dataDir: DATA_DIR,
     databaseUrl: DATABASE_URL,
     pooler: DATABASE_POOLER,
-    networksFile: NETWORKS_FILE ?? join(DATA_DIR, 'networks.json'),
+    networksFile: networksFileOf({ NETWORKS_FILE, DATA_DIR }),
     isApart: (env.AUTH_SOCKET ?? '') !== '',
   }
 }
+
+/** Returns the path of the file with the node URLs. */
+export const networksFileOf = ({ NETWORKS_FILE, DATA_DIR }: Pick<Config, 'NETWORKS_FILE' | 'DATA_DIR'>): string =>
+  NETWORKS_FILE ?? join(DATA_DIR, 'networks.json')
 
 /** Works on the registry: in the database, or through the running server. */
 export const withRegistry = <T>(env: Environment, work: (registry: Registry) => Promise<T>): Promise<T> =>

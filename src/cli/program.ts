@@ -5,9 +5,9 @@
  * Does not own: what a command does; it calls the verb of a slice, as the operator API does.
  */
 
-import { readFileSync } from 'node:fs'
 import type { WriteStream } from 'node:tty'
 import { Command } from 'commander'
+import { VERSION } from '../version.ts'
 import type { Shell } from './shell.ts'
 
 /** A top-level command: its line in the help, and a function that loads the rest. */
@@ -125,6 +125,15 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => (await import('./audit.ts')).addAudit(program, shell),
   },
   {
+    name: 'doctor',
+    group: 'Operate',
+    user: 'the server’s user; with the settings of the signer, the signer’s user',
+    arguments: '[options]',
+    description:
+      'check this installation, and name each fault and its next step, without changing anything; exit code 0: no problems, 1: warnings, 2: errors',
+    add: async (program, shell) => (await import('./doctor/doctor.ts')).addDoctor(program, shell),
+  },
+  {
     name: 'backfill',
     group: 'Operate',
     user: SERVER,
@@ -153,7 +162,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
     arguments: '[options]',
     description:
       'back up the server’s database and files into one encrypted file (age), while servers run; for the signer: `signer backup`',
-    add: async (program, shell) => (await import('./backup.ts')).addBackup(program, shell, versionOf()),
+    add: async (program, shell) => (await import('./backup.ts')).addBackup(program, shell, VERSION),
   },
   {
     name: 'restore',
@@ -213,7 +222,7 @@ async function open(shell: Shell, isLoaded: (word: FirstWord) => boolean): Promi
     .description(
       'Commands for a Chatelaine installation. They use the settings of the server: DATABASE_URL, DATA_DIR, NETWORKS_FILE.',
     )
-    .version(versionOf(), '--version', 'print the version')
+    .version(VERSION, '--version', 'print the version')
     .showHelpAfterError('Add --help for the options.')
     .exitOverride()
     .configureOutput(outputOf(shell))
@@ -239,13 +248,6 @@ const outputOf = (shell: Shell) => ({
   getOutHelpWidth: () => (shell.stdout as Partial<WriteStream>).columns ?? 80,
   getErrHelpWidth: () => (shell.stderr as Partial<WriteStream>).columns ?? 80,
 })
-
-function versionOf(): string {
-  const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as {
-    version: string
-  }
-  return version
-}
 
 /** Copies settings of the program to its commands, which do not inherit them by themselves. */
 function inherit(parent: Command): void {

@@ -24,7 +24,7 @@ const READ = '/v1/contracts/method/read'
 const read = (abi: string, args?: unknown[], more: Record<string, unknown> = {}): Promise<Answer> =>
   here.alice.post(READ, { address: probe, abi, ...(args === undefined ? {} : { args }), ...more })
 
-/** What ethers 5 says, with its small integers written like its large ones. */
+/** Formats a value like ethers 5, with its small integers in the form of large ones. */
 function asEthers5(value: unknown): unknown {
   if (typeof value === 'number') return JSON.parse(JSON.stringify(BigNumber.from(value)))
   if (BigNumber.isBigNumber(value)) return JSON.parse(JSON.stringify(value))
@@ -275,7 +275,7 @@ test('a batch is answered at one block, each call on its own', async () => {
 test('a batch of answers that are long together is answered as far as it may be long', async () => {
   const { rpc, alice } = here
   const long = `0x${'10'.repeat(20)}`
-  // Returns 32,700 words as uint256[].
+  // The code returns 32,700 words as uint256[].
   await rpc('anvil_setCode', long, '0x60205f52617fbc602052620ff7c05ff3')
   await rpc('evm_mine')
   const abi = 'list() public view returns (uint256[])'
@@ -364,7 +364,7 @@ test('what a contract keeps outside the chain (ERC-3668) is said so in a read an
   ])
   const size = ((lookup.length - 2) / 2).toString(16).padStart(4, '0')
   const resolver = `0x${'3668'.padStart(40, '0')}`
-  // Copies what stands behind it, and reverts with that.
+  // The code copies the bytes behind it, and reverts with them.
   await here.rpc('anvil_setCode', resolver, `0x61${size}600e60003961${size}6000fd${lookup.slice(2)}`)
   const abi = 'addr(bytes32 node) public'
   const call = { address: resolver, args: [`0x${'00'.repeat(32)}`] }

@@ -23,7 +23,7 @@ before(async () => {
     asked.push(method)
     return call(method, params, options)
   }
-  // Anywhere but on a development chain the newest block may be 20 ms old.
+  // The newest block may be 20 ms old, except on development chains.
   Object.assign(chain, { faucet: null, isDevelopment: false })
   await until('the block with the contract is read from', async () => (await read(COUNT)).status === 200)
 })
@@ -35,8 +35,7 @@ const read = (abi: string, args: string[] = [], more: object = {}, who = here.al
 const COUNT = 'count() public view returns (uint256)'
 
 /**
- * Reads made so soon after one another that the newest block stays the same and nobody asks for it: tried until that
- * comes about.
+ * Makes reads while the newest block remains the same and is not requested again. Repeats `work` until that succeeds.
  */
 async function withinOneLook<T>(work: () => Promise<T>): Promise<T> {
   let result: T
@@ -73,7 +72,7 @@ test('a read that nobody repeats is not kept', async () => {
   let number = 0
   const keptOf = (args: string[]) => findFinished(chain, chain.head.current()!.hash, JSON.stringify([probe, abi, args]))
   const [once, twice] = await withinOneLook(async () => {
-    // Another one in each try: what an earlier try has read is repeated.
+    // Use other arguments in each try, because reads of an earlier try are repeated ones.
     const [first, second] = [[String(number++)], [String(number++)]]
     for (const args of [first, second, second]) assert.equal((await read(abi, args)).status, 200)
     return [keptOf(first), keptOf(second)]

@@ -19,7 +19,7 @@ after(async () => {
   for (const signer of signers) await signer.end('SIGKILL')
   await world.close()
 })
-/** those that took the place of the world’s own */
+/** signers that replaced the test world's own */
 const signers: Running[] = []
 
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape

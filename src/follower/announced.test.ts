@@ -17,7 +17,7 @@ before(async () => {
 })
 after(() => database.close())
 
-/** A subscription that says what the test says. */
+/** A subscription that announces the blocks chosen by the test. */
 function announcer() {
   const listeners = new Set<() => void>()
   const state = { isLive: true, announced: -1 }
@@ -46,7 +46,7 @@ test('while a subscription stands the node is asked once a second, and at once w
   t.after(() => follower.stop())
   const isFollowed = () => chain.head.current()?.hash === script.blocks.at(-1)!.hash
   const looks = () => script.asked.get('eth_getBlockByNumber') ?? 0
-  /** Ten milliseconds pass once the follower has nothing to do but to wait. */
+  /** Lets ten milliseconds pass once the follower only waits. */
   const passes = async () => {
     await until('it waits', () => clock.sleepers() > 0)
     await clock.advance(10)

@@ -26,7 +26,7 @@ test('transfers of blocks share a transaction up to 32 of them, or up to the row
   }
   const repeated = (count: number, transfers: ScriptedTransfer[]) => Array.from({ length: count }, () => transfers)
   assert.deepEqual(await sizes(...repeated(70, [single])), [32, 32, 6])
-  // 401 rows each, for the block and both sides of 200 transfers: a fifth block would make 2,005.
+  // Each block has 401 rows: itself and both sides of 200 transfers. A fifth block would make 2,005.
   assert.deepEqual(await sizes(...repeated(9, [batchOf(200)])), [4, 4, 1])
   assert.deepEqual(await sizes([single], [batchOf(1_000)], [single]), [1, 1, 1])
   assert.deepEqual(await sizes([batchOf(300), batchOf(300)], [single], [batchOf(500)], [single]), [2, 2])

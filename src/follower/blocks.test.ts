@@ -43,7 +43,10 @@ suite('stored blocks, beside those of another network', () => {
       ...{ number, hash, parentHash, timestamp, baseFee: BigInt(number), receipts: [] },
       prove: () => Promise.reject(new Error('nobody asks')),
     }))
-  /** A followed chain of so many blocks, with its cursor at the last one; the other network has the same numbers. */
+  /**
+   * Creates a followed chain with this number of blocks and the cursor at the last one. The other network has the same
+   * block numbers.
+   */
   async function at(blocks: number, { finalized = 0, isDevelopment = false } = {}) {
     const script = scriptedChain({ isDevelopment })
     for (let count = 0; count < blocks; count++) script.mine()

@@ -31,7 +31,7 @@ suite('the cursor of a network, beside that of another one', () => {
   })
   beforeEach(async () => {
     for (const table of ['cursors', 'history_cursors', 'blocks'] as const) await db.deleteFrom(table).execute()
-    // The other network is at the very same block, under the same lease: nothing but its number tells it apart.
+    // The other network is at the same block under the same lease, so only its chain id distinguishes it.
     for (const chainId of [OTHER, OURS]) await openCursor(db, chainId, { number: 7, hash: hashOf(7) })
     await takeLease(db, OTHER, 'first')
   })
@@ -39,7 +39,7 @@ suite('the cursor of a network, beside that of another one', () => {
 
   const rowOf = (chainId: number) =>
     db.selectFrom('cursors').selectAll().where('chain_id', '=', chainId).executeTakeFirstOrThrow()
-  /** What a change did to the other network: nothing. */
+  /** Checks that a change leaves the other network unchanged. */
   async function leavesTheOther(work: () => Promise<unknown>) {
     const before = await rowOf(OTHER)
     await work()
@@ -51,7 +51,7 @@ suite('the cursor of a network, beside that of another one', () => {
       .set({ lease_until: seconds === null ? null : sql<Date>`now() + ${`${seconds} seconds`}::interval` })
       .where('chain_id', '=', chainId)
       .execute()
-  /** Seconds until the lease ends, by the database's clock; null without one. */
+  /** Returns the seconds until the lease ends, by the database's clock; null without a lease. */
   async function leaseLeft(chainId = OURS): Promise<number | null> {
     const { left } = await db
       .selectFrom('cursors')
@@ -128,7 +128,7 @@ suite('the cursor of a network, beside that of another one', () => {
     assert.equal(await takeLease(db, 4_711, 'first'), null)
   })
 
-  /** The same lease but for one part of it. */
+  /** Returns leases that differ in one field. */
   const wrongLeases = ({ epoch, owner }: Lease): Lease[] => [
     { epoch: epoch - 1, owner },
     { epoch: epoch + 1, owner },

@@ -19,7 +19,7 @@ const two = { from: ALICE, transfers: [coin, coin] }
 type Fields = Record<string, unknown>
 type Call = { method: string; params: unknown[] }
 
-/** A node that changes its answers; what it was asked is in `asked`, a line for each batch. */
+/** A node whose answers are changed. `asked`: its calls, a line per batch. */
 function changed({ chain: { rpc } }: ScriptedChain, change: (call: Call, answer: unknown) => unknown) {
   const asked: string[] = []
   const changing: Rpc = {
@@ -144,7 +144,7 @@ suite('a whole block', () => {
     for (let times = 0; times < 2; times++) await assert.rejects(fetchBlock(rpc, block.hash, asking), RpcError)
     const read = await fetchBlock(rpc, block.hash, asking)
     assert.equal(read.receipts[0]!.logs.length, 2)
-    // The next block is asked for together again.
+    // The next block's receipts are requested in one call again.
     assert.equal(asking.hasBlockReceipts, true)
   })
 
@@ -212,7 +212,7 @@ suite('receipts are refused', () => {
     })
   }
 
-  /** Gives the four logs of two receipts these places. */
+  /** Gives the four logs of two receipts these log indexes. */
   const placed = (places: number[]) =>
     receiptsAs((receipts) => {
       for (const { logs } of receipts as { logs: Fields[] }[])
@@ -238,7 +238,7 @@ suite('receipts are refused', () => {
       [[0, 1, 3, 4], false, true],
       [[0, 1, 1, 2], false, false],
       [[0, 0, 1, 2], false, false],
-      // As Cosmos chains count: within each transaction.
+      // Some Cosmos chains count log indexes within each transaction.
       [[0, 1, 0, 1], true, true],
       [[1, 0, 2, 3], false, false],
     ] as [number[], boolean, boolean][])

@@ -4,7 +4,7 @@ import type { Block } from '../chain/rpc/block.ts'
 import { askFinality } from './finality.ts'
 import type { Follower } from './follower.ts'
 
-/** A follower of a node that calls final what lies so many blocks below its newest. */
+/** A follower of a node whose final block lies this number of blocks below its newest. */
 function place(below: number) {
   const world = { asked: 0, below, newest: 0 }
   const hash = `0x${'ab'.repeat(32)}` as const

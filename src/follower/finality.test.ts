@@ -5,7 +5,7 @@ import { scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-cha
 import { until } from '../../test/kit/until.ts'
 import type { BlockListener } from './block.ts'
 
-// What happens exactly at the final block, and one beside it.
+// Behaviour exactly at the final block, and one block beside it.
 
 suite('at the edge of what is final', () => {
   const { cursor, settled, following: follows } = followerStage()
@@ -23,19 +23,19 @@ suite('at the edge of what is final', () => {
   }
 
   for (const finality of [6, 'finalized'] as const) {
-    // The scripted node calls final what lies 12 below its newest block.
+    // The scripted node's final block lies 12 below its newest block.
     const depth = finality === 'finalized' ? 12 : finality
 
     test(`a branch that leaves ours right above the final block is followed (${finality})`, async () => {
       const script = scriptedChain({ finality })
-      // It begins at what is final then: blocks below the edge are stored, too.
+      // The follower starts at the final block, so blocks below the edge are stored as well.
       mine(script, 20)
       await following(script, async (events) => {
         await settled(script)
         mine(script, 10)
         await settled(script)
         assert.equal((await cursor()).finalized_number, 30 - depth)
-        // All that is not final, and not one more.
+        // Lose all blocks that are not final, and no more.
         script.lose(depth)
         mine(script, depth)
         await settled(script)
@@ -50,7 +50,7 @@ suite('at the edge of what is final', () => {
 
     test(`a branch that leaves ours right below the final block is not (${finality})`, async () => {
       const script = scriptedChain({ finality })
-      // It begins at what is final then: blocks below the edge are stored, too.
+      // The follower starts at the final block, so blocks below the edge are stored as well.
       mine(script, 20)
       await following(script, async (events) => {
         await settled(script)
@@ -69,7 +69,7 @@ suite('at the edge of what is final', () => {
 
     test(`the next block makes one block final, and the last stored one at most (${finality})`, async () => {
       const script = scriptedChain({ finality })
-      // It begins at what is final then: blocks below the edge are stored, too.
+      // The follower starts at the final block, so blocks below the edge are stored as well.
       mine(script, 20)
       await following(script, async (events) => {
         await settled(script)

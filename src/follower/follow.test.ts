@@ -193,7 +193,7 @@ suite('the follower', () => {
       await settled(script)
       const older = await cursor()
       const blocks = await app.db.selectFrom('blocks').selectAll().execute()
-      // The block that the older database stands at is not the chain's any more.
+      // The cursor's block in the older database is no longer in the chain.
       script.lose(1)
       for (let count = 0; count < 11; count++) script.mine(TRANSACTION)
       await settled(script)
@@ -320,7 +320,7 @@ suite('the follower', () => {
       const forks = [script.blocks, [...trunk]]
       script.blocks = forks[1]!
       for (let count = 0; count < 7; count++) script.mine(TRANSACTION)
-      // Every request goes to the other node; both continue mining.
+      // Every request goes to the other of two nodes; both continue mining.
       let turn = 0
       script.onAsk = async () => {
         await new Promise((resolve) => setImmediate(resolve))
@@ -371,7 +371,7 @@ suite('the follower', () => {
     const { listener, told } = recorder()
     await following(script, listener, async () => {
       await settled(script)
-      // Of an empty block nobody learns how a node is read.
+      // An empty block does not show how a node is read.
       assert.equal(await readFrom(), 'block receipts')
       script.mine(TRANSACTION, TRANSACTION, TRANSACTION)
       await settled(script)
@@ -384,7 +384,7 @@ suite('the follower', () => {
     )
     assert.equal(script.asked.get('eth_getTransactionReceipt'), undefined)
     assert.ok(logged.includes('block_receipts_missing'))
-    // Another node may be behind the address after a start.
+    // After a start, another node may be behind the address.
     script.faults.hasNoBlockReceipts = false
     await following(script, recorder().listener, async () => {
       script.mine(TRANSACTION)
@@ -401,7 +401,7 @@ suite('the follower', () => {
     const { listener, told } = recorder()
     await following(script, listener, async () => {
       await settled(script)
-      // It is asked again for each block: one that was a moment late is believed again.
+      // The node is asked again for each block, so one that lagged briefly is used again.
       const single = script.asked.get('eth_getTransactionReceipt')!
       script.faults.nullReceipts = 0
       script.mine(TRANSACTION)
@@ -446,7 +446,7 @@ suite('the follower', () => {
       assert.equal(head.isFollowed(), false)
       await settled(script)
       await until('it leads', () => head.isFollowed())
-      // A statement that hangs: the lease runs out meanwhile, and nobody here says so.
+      // A statement hangs: the lease expires, and this process is not told.
       const { promise, resolve } = Promise.withResolvers<void>()
       script.onAsk = () => promise
       const { now } = performance
@@ -524,7 +524,7 @@ suite('the follower', () => {
     let failures = 4
     const failing: BlockListener = {
       onBlock: async (db, _app, _chain, { number, hash }) => {
-        // Fails before it has written and after.
+        // Fail before the write and after it.
         if (number === 1 && failures-- > 2) throw new Error('not yet')
         await sql`insert into networks (chain_id, name, genesis_hash) values (${number}, ${hash}, ''::bytea)`.execute(
           db,
@@ -595,7 +595,7 @@ suite('the follower', () => {
     const { listener, told } = recorder()
     await following(script, listener, () => settled(script))
     const held = (await takeLease(app.db, 31337, 'first'))!
-    // What a promoted standby shows that never heard of it.
+    // Simulate a promoted standby that lacks the newest lease.
     await sql`update cursors set epoch = epoch - 1, lease_owner = null, lease_until = null`.execute(app.db)
     const taken = (await takeLease(app.db, 31337, 'second'))!
     assert.equal(taken.epoch, held.epoch)

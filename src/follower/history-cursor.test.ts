@@ -45,7 +45,7 @@ suite('the cursor of a history, beside that of another network', () => {
     assert.deepEqual(await indexedTo(db, OURS), { indexedTo: 7, finalizedTo: 7, followedTo: 12, halted: null })
     await follow(12, 3)
     assert.deepEqual(await indexedTo(db, OURS), { indexedTo: 7, finalizedTo: 3, followedTo: 12, halted: null })
-    // Block 0 is somewhere, and before it is nowhere.
+    // A cursor at block 0 has a position; one before block 0 has none.
     await db.transaction().execute((inner) => setHistoryBack(inner, OURS, at(0)))
     await follow(0, -1)
     assert.deepEqual(await indexedTo(db, OURS), { ...nowhere, indexedTo: 0, followedTo: 0 })

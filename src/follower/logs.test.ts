@@ -8,7 +8,7 @@ import type { Ours } from './block.ts'
 import { fetchBlock } from './fetch.ts'
 import type { ReceiptSource } from './receipt-source.ts'
 
-// A node that has no eth_getBlockReceipts, and what a block costs there.
+// A node without eth_getBlockReceipts, and the calls that a block costs there.
 
 type Fields = Record<string, unknown>
 
@@ -17,14 +17,14 @@ const moving = (value: bigint, reverted = false): ScriptedTransaction => ({
   from: value % 2n === 0n ? alice : bob,
   transfers: [
     { type: 'ERC20', token: addressOf(0x70), from: alice, to: bob, items: [{ id: null, value }] },
-    // What the filter names already it does not miss: each of these is of a token of its own.
+    // Each transfer is of a different token: the filter cannot show a missing log whose token it contains anyway.
     { type: 'ERC20', token: addressOf(0x1000 + Number(value)), from: bob, to: alice, items: [{ id: null, value }] },
   ],
   reverted,
 })
 const FIVE = [moving(1n), moving(2n, true), moving(3n), moving(4n), moving(5n)]
 
-/** The node, what it was asked, and a place to change what it says. */
+/** Creates the node, with its recorded calls and a hook to change its answers. */
 function stage(transactions: ScriptedTransaction[] = FIVE) {
   const script = scriptedChain()
   script.faults.hasNoBlockReceipts = true
@@ -118,7 +118,7 @@ suite('logs that are not all of the block’s are not taken: its receipts are', 
       const asking = source()
       assert.deepEqual((await fetchBlock(rpc, block.hash, asking)).receipts, honest.receipts)
       assert.equal(singly(asked), 5)
-      // It was this block's answer: logs are asked for again.
+      // Only this block's answer was wrong: logs are requested again.
       assert.equal(asking.hasBlockLogs, undefined)
     })
   }
@@ -231,7 +231,7 @@ suite('what is ours', () => {
   })
 
   suite('on a network whose blocks are not Ethereum’s', () => {
-    /** One receipt is asked for; the header hashes otherwise. */
+    /** Simulates a network whose header hashes differently, so only one receipt is requested. */
     function elsewhere() {
       const staged = stage()
       const dressed = (method: string, answer: unknown) =>

@@ -6,9 +6,9 @@ import { scriptedChain, type ScriptedChain } from '../../test/nodes/scripted-cha
 import { until } from '../../test/kit/until.ts'
 import { startFollower } from './follow.ts'
 
-// When the node is looked at, and how often.
+// When and how often the node is queried.
 
-/** How often the event loop comes round in so many milliseconds, when asked every five. */
+/** Counts the turns of the event loop within these milliseconds, sampled every 5 ms. */
 async function turnsIn(ms: number): Promise<number> {
   const from = performance.now()
   let turns = 0
@@ -79,7 +79,7 @@ suite('the looks of a follower', () => {
   })
 
   suite('where blocks come every twelve seconds', () => {
-    /** With the interval that people have; what waits for the next planned look then waits for six seconds. */
+    /** Uses the production interval: a follower that waits for the next planned query then waits 6 s. */
     const usual = () => ({ ...app, config: { ...app.config, FOLLOW_INTERVAL_MS: 250, DATABASE_URL: 'postgres://db' } })
     const soon = async (script: ScriptedChain, work: () => Promise<unknown> = () => settled(script)) => {
       const from = performance.now()

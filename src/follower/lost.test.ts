@@ -10,7 +10,7 @@ import { startFollower } from './follow.ts'
 
 const { app, cursor, settled, following } = followerStage()
 
-/** Follows a chain of 20 blocks, loses some, and does the work meanwhile. */
+/** Follows a chain of 20 blocks, loses some of them, and does `work` during that. */
 async function losing(
   { depth, settings, finality }: { depth: number; settings: Partial<Chain>; finality: number | 'finalized' },
   work: (script: ScriptedChain) => Promise<void>,
@@ -21,7 +21,7 @@ async function losing(
   await following(script, null, async () => {
     await settled(script)
     const lost = new Set(script.lose(depth).map(({ hash }) => hash))
-    // A node that has lost blocks knows them no longer by their hashes, either.
+    // A node that has lost blocks does not return them by hash either.
     const rpc = script.chain.rpc
     script.chain.rpc = {
       ...rpc,

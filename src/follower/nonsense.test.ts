@@ -12,12 +12,12 @@ import { askLatest, type Follower } from './follower.ts'
 import type { BlockListener } from './block.ts'
 import { startFollower } from './follow.ts'
 
-// A node that answers, and answers what cannot be.
+// A node that responds with impossible answers.
 
 const FAR = `0x${(2 ** 40).toString(16)}`
 type Header = Record<string, unknown>
 
-/** Changes what the node answers to `eth_getBlockByNumber`; the rest it answers as it is. */
+/** Changes the node's answers to `eth_getBlockByNumber`; other answers remain. */
 function misanswer(script: ScriptedChain, change: (at: unknown, answer: Header | null) => unknown): void {
   const { rpc } = script.chain
   const changed = (method: string, params: unknown[], answer: unknown) =>
@@ -108,11 +108,11 @@ suite('a follower of a node that answers nonsense', () => {
     script.chain.head.onChange(({ number }) => void heads.push(number))
     const looks = () => script.asked.get('eth_getBlockByNumber') ?? 0
     events.length = 0
-    // On a database for several processes: the embedded one has no lease to wait for.
+    // Use a database for several processes: the embedded one has no lease to wait for.
     const config = { ...app.config, DATABASE_URL: 'postgres://several' }
     const follower = startFollower({ ...app, config }, script.chain, [listener])
     try {
-      // The second look at the node comes after many at the cursor.
+      // The second query to the node follows many reads of the cursor.
       await until('it looked twice', () => looks() > 1)
       await app.db.updateTable('cursors').set({ block_number: 8, block_hash: blocks[1]!.hash, halted: null }).execute()
       await until('the head is shown', () => heads.length > 0)

@@ -14,7 +14,7 @@ let stateRoot: Hex
 let sender: Hex
 before(async () => {
   world = await writing()
-  // Enough accounts for branches and for both lengths of paths.
+  // Create enough accounts for branches and for paths of both parities.
   for (let index = 1; index < 600; index++) await world.rpc('anvil_setBalance', addressOf(index), '0x1')
   const writer = await world.writer('proven')
   sender = writer.address
@@ -67,14 +67,14 @@ test('no proof with another byte, node, root or account says another count', asy
   ])
     assert.throws(() => count(nodes), InvalidResponse)
   assert.throws(() => count(accountProof, `0x${'ab'.repeat(32)}`), InvalidResponse)
-  // Another account is not where the proof leads: it is not said to be absent either.
+  // The proof does not lead to another account, and does not prove that account's absence either.
   assert.throws(() => count(accountProof, stateRoot, addressOf(7)), InvalidResponse)
 })
 
 test('a leaf that ends before the path of the account does proves nothing of it', () => {
   const [first] = keccak(Buffer.from(sender.slice(2), 'hex'))
   const account = encodeRlp([Buffer.of(7), Buffer.alloc(0), Buffer.alloc(32), Buffer.alloc(32)])
-  // One nibble of path, odd, of a leaf.
+  // A leaf with one nibble of path, which is odd.
   const leaf = encodeRlp([Buffer.of(0x30 + (first! >> 4)), account])
   const root: Hex = `0x${keccak(leaf).toString('hex')}`
   assert.throws(() => provenCount(root, sender, { accountProof: [`0x${leaf.toString('hex')}`] }), InvalidResponse)

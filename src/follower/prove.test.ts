@@ -13,11 +13,11 @@ import { fetchBlock } from './fetch.ts'
 import type { ReceiptSource } from './receipt-source.ts'
 import { chainLike } from '../../test/opened.ts'
 
-// A node that says something else than its block holds, one field at a time.
+// A node that changes one field of a block's answers at a time.
 
 type Fields = Record<string, unknown>
 type Block = Fields & { transactions: Fields[] }
-/** Changes what the node sends; false when this answer has nothing to be changed. */
+/** Changes a node's answer; returns false if it has no such field. */
 type Lie = (block: Block, receipts: Fields[]) => void
 
 const [alice, bob] = [signerAt(1), signerAt(2)]
@@ -26,13 +26,13 @@ const transfer = (value: bigint) => ({
   items: [{ id: null, value }],
 })
 
-/** A block with a transaction of each type, the second of which failed. */
+/** Mines a block with a transaction of each type, of which the second failed. */
 function mineAll(script: ScriptedChain) {
   const one = (value: bigint, reverted = false) => ({ from: value % 2n === 0n ? alice : bob, transfers: [transfer(value)], reverted }) // prettier-ignore
   return script.mine(one(1n), one(2n, true), one(3n), one(4n), one(5n))
 }
 
-/** Whole blocks are asked for without their receipts: what the lie does to these then reaches nobody. */
+/** Whole blocks are requested without receipts, so changes to receipts have no effect there. */
 function lying(rpc: Rpc, lie: Lie): Rpc {
   return {
     ...rpc,
@@ -54,19 +54,19 @@ function lying(rpc: Rpc, lie: Lie): Rpc {
 
 const isWhole = ({ transactions }: Block): boolean => typeof transactions[0] === 'object'
 
-/** Only where whole transactions are answered. */
+/** Applies a change only to answers with whole transactions. */
 const ofWhole =
   (lie: Lie): Lie =>
   (block, receipts) => {
     if (isWhole(block)) lie(block, receipts)
   }
 
-/** Bytes that prove nothing: then the whole block is asked for. */
+/** Returns bytes that prove nothing, so that the whole block is requested. */
 const withoutBytes = (hashes: Hex[]) => new Map(hashes.map((hash) => [hash, Buffer.alloc(0)]))
 
 const claimed = (...hashes: Hex[]): Ours => ({ signed: new Map(), claimed: hashes })
 
-/** Another value of the same form. */
+/** Returns another value of the same form. */
 function other(value: unknown): unknown {
   if (typeof value === 'string' && value.length > 2) return `${value.slice(0, -1)}${value.endsWith('1') ? '2' : '1'}`
   if (value === '0x') return '0x01'
@@ -77,7 +77,7 @@ function other(value: unknown): unknown {
 const source = (verification: Verification) => ({ hasBlockReceipts: true, verification })
 const plain = (block: FollowedBlock) => ({ ...block, prove: null })
 
-/** Written beside what the bytes hold: twice the same, or a result. A lie about it is not read. */
+/** Fields that duplicate others or are results. They are not read, so changes to them have no effect. */
 const UNREAD = new Set(['gasPrice 2', 'gasPrice 3', 'gasPrice 4', 'chainId 0', 'v 2', 'v 3', 'v 4'])
 
 test('in strict mode no field of a header, a transaction or a receipt can be changed', async () => {
@@ -98,7 +98,7 @@ test('in strict mode no field of a header, a transaction or a receipt can be cha
         assert.deepEqual(plain(await fetchBlock(lying(rpc, lie), hash, source('hash'))), plain(honest)) // prettier-ignore
       else await refused(lie).catch(() => assert.fail(`transaction ${index} ${name}`))
     }
-    // Logs have a test of their own.
+    // Logs have a separate test.
     for (const name of Object.keys(receipts[index]!).filter((one) => one !== 'logs'))
       await refused((_, some) => (some[index]![name] = other(some[index]![name]))).catch(() =>
         assert.fail(`receipt ${index} ${name}`),
@@ -138,7 +138,7 @@ const LIES: Record<string, Lie> = {
     Object.assign(receipts[3]!, { transactionHash: hashes[2] })
   },
   'a transaction hidden': ({ transactions }, receipts) => {
-    // The one that failed: no log is missing.
+    // Remove the failed transaction, so that no log is missing.
     transactions.splice(1, 1)
     receipts.splice(1, 1)
   },
@@ -225,7 +225,7 @@ suite('in the other modes', () => {
       const script = scriptedChain()
       const { hash } = mineAll(script)
       const { rpc } = script.chain
-      // First the hashes and the receipts are asked for, then the whole block.
+      // Transaction hashes and receipts are requested first, then the whole block.
       const first = lying(rpc, (block, receipts) => {
         if (isWhole(block)) return
         const answer = script.respond('eth_getBlockByHash', [hash, true]) as Block
@@ -239,7 +239,7 @@ suite('in the other modes', () => {
         script.respond('eth_getBlockByHash', [hash, true]),
       )
       const asked = [(hashes: Hex[]) => claimed(...hashes)]
-      // Who sent what we signed is not the node's to say: it is not compared.
+      // Our own signed bytes determine the sender, so the node's value is not compared.
       if (!OF_SENDER.has(name)) asked.push((hashes) => ({ signed: withoutBytes(hashes), claimed: [] }))
       for (const ours of asked) {
         for (const liar of isOfReceiptsOnly ? [both] : [both, second])
@@ -317,7 +317,7 @@ suite('in the other modes', () => {
       const honest = await fetchBlock(script.chain.rpc, hash, source('bloom'))
       const told = await fetchBlock(rpc, hash, source('bloom')).catch(() => null)
       if (isDeepStrictEqual(told?.receipts, honest.receipts)) await told!.prove(signedIn(transactions))
-      // Who sent what we signed is not the node's to say: it is not compared.
+      // Our own signed bytes determine the sender, so the node's value is not compared.
       else if (told !== null && !OF_SENDER.has(name))
         await assert.rejects(told.prove(signedIn(transactions)), { name: 'InvalidResponse' })
     })

@@ -157,7 +157,7 @@ suite('blocks of a real chain', () => {
   })
 })
 
-/** Everything that can be done to the logs of a block. */
+/** All forgeries of a block's logs, by name. */
 const forgeries: Record<string, (logs: Log[][]) => void> = {
   'a missing log': (logs) => logs.find((some) => some.length > 0)!.pop(),
   'a log twice': (logs) => logs[1]!.push({ ...logs[1]![0]! }),

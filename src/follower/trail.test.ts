@@ -12,7 +12,7 @@ import { until } from '../../test/kit/until.ts'
 import type { Trailing } from './block.ts'
 import { startFollower } from './follow.ts'
 
-/** What came to the history, in order: blocks that are canonical for it now. `fails`: of its blocks, while a test wants it. */
+/** Records the canonical blocks that the history received, in order. `fails`: block at which it fails, if set. */
 function trailing() {
   const told: { number: number; hash: Hex }[] = []
   const events: string[] = []
@@ -55,7 +55,7 @@ suite('the history behind the follower', () => {
     script: ScriptedChain,
     listeners: Parameters<typeof startFollower>[2],
     work: () => Promise<unknown>,
-    // What a test holds back is let go where it fails, too: the follower ends what it has begun.
+    // Release held answers even if the test fails, so that the follower can stop.
     letGo: () => void = () => {},
     chain = script.chain,
   ) {
@@ -66,7 +66,7 @@ suite('the history behind the follower', () => {
     })
   }
 
-  /** A process that has followed so many blocks more than its history has stored, and is gone. */
+  /** Simulates a process that followed more blocks than its history has stored, and then ended. */
   async function leaveBehind(script: ScriptedChain, one: ReturnType<typeof trailing>, blocks: number): Promise<void> {
     await follow(script, [one.listener], async () => {
       await caughtUp(script)
@@ -78,7 +78,7 @@ suite('the history behind the follower', () => {
   }
 
   test('is told every block once and in order, and reads none of them again', async () => {
-    // No more than wait in memory: those of a longer chain are read again if the history begins late.
+    // Use no more blocks than fit in memory: otherwise some are fetched again if the history starts late.
     const script = chainOf(25)
     const [{ listener, told }, one] = [recorder(), trailing()]
     await follow(script, [listener, one.listener], async () => {
@@ -90,7 +90,7 @@ suite('the history behind the follower', () => {
     })
     assert.deepEqual(hashes(one.told), hashes(script.blocks))
     assert.deepEqual(hashes(told), hashes(script.blocks))
-    // 30 blocks with transactions; block 0 has none.
+    // 30 blocks with transactions, and block 0 without any.
     assert.equal(script.asked.get('eth_getBlockReceipts'), 31)
   })
 
@@ -182,13 +182,13 @@ suite('the history behind the follower', () => {
       one.state.fails = true
       for (let count = 0; count < 10; count++) script.mine(TRANSACTION)
       await settled(script)
-      // Above: blocks that it has not seen.
+      // Lose blocks above the history's cursor, which it has not indexed.
       script.lose(5)
       for (let count = 0; count < 6; count++) script.mine(TRANSACTION)
       await settled(script)
       assert.equal((await history()).block_number, 10)
       assert.equal(one.told.length, 11)
-      // Below: what it has stored is taken back in the moment in which the blocks are.
+      // Lose blocks below it: stored rows are retracted in the same transaction as the blocks.
       script.lose(13)
       for (let count = 0; count < 14; count++) script.mine(TRANSACTION)
       await settled(script)
@@ -243,7 +243,7 @@ suite('the history behind the follower', () => {
         script.lose(3)
         for (let count = 0; count < 4; count++) script.mine(TRANSACTION)
         await settled(script)
-        // A node knows lost blocks by their hashes for a while.
+        // A node returns lost blocks by hash for a while.
         reorganised.resolve()
         await caughtUp(script)
       },
@@ -266,7 +266,7 @@ suite('the history behind the follower', () => {
     one.state.fails = false
     const kept = await storedHashes()
     assert.ok(!kept.includes(script.blocks[6]!.hash), 'block 6 is not kept')
-    // A node of another chain below what is final.
+    // A node with another chain below finality.
     const ours = script.blocks
     const other = scriptedChain({ finality: 4 })
     for (let number = 1; number <= 400; number++) other.mine()

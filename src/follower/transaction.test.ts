@@ -12,7 +12,7 @@ const random = randomOf(11)
 const bytesOf = (length: number): Hex => toHex(Uint8Array.from({ length }, () => random(256)))
 const account = privateKeyToAccount(keccak256('0x5e'))
 
-/** Numbers at the edges of what RLP writes differently, and others. */
+/** Returns numbers at the edges of RLP encodings, and others. */
 const amount = (): bigint => [0n, 1n, 127n, 128n, 255n, 256n, BigInt(random(2 ** 31)) ** 3n][random(7)]!
 const accessList = () =>
   Array.from({ length: random(3) }, () => ({
@@ -47,7 +47,7 @@ async function anyTransaction(type: number): Promise<TransactionSerializable> {
   return { ...dynamic, type: 'eip7702', authorizationList: [authorization] }
 }
 
-/** As a node answers it; the library signs and serializes, and says the hash and the sender. */
+/** Returns a transaction as a node sends it. The library signs and serializes, and supplies hash and sender. */
 async function answerOf(type: number) {
   const transaction = await anyTransaction(type)
   const raw = await account.signTransaction(transaction)
@@ -116,7 +116,7 @@ test('bytes that are no transaction are refused, wherever they are cut off or ch
     }
   }
   assert.throws(() => readRaw(Buffer.from('c0', 'hex')), { name: 'InvalidResponse' })
-  // Lists where bytes belong.
+  // Lists in place of bytes.
   assert.throws(() => readRaw(Buffer.from(`c9${'c0'.repeat(9)}`, 'hex')), { name: 'InvalidResponse' })
 })
 
@@ -143,7 +143,7 @@ test('nonsense in any field is refused as a bad answer of the node, or gives ano
   }
 })
 
-/** What a node says as well though the bytes do not hold it: a result, or the same twice. */
+/** Fields of a node's answer that its bytes do not contain: results, or duplicates. */
 const UNREAD: Record<number, string[]> = {
   0: ['type', 'chainId'],
   1: [],

@@ -22,7 +22,7 @@ test('blocks wait by number and hash, without what proves them, until they are i
   assert.ok(!('prove' in waiting.get(3, hashOf(3))!))
   assert.equal(waiting.get(3, hashOf(99)), null)
   assert.equal(waiting.get(6, hashOf(6)), null)
-  // Of another branch: it takes the place.
+  // A block of another branch with the same number replaces the stored one.
   waiting.add(blockOf(3, { hash: hashOf(99) }))
   assert.deepEqual([waiting.get(3, hashOf(3)), waiting.get(3, hashOf(99))!.number], [null, 3])
   waiting.dropThrough(4)
@@ -45,7 +45,7 @@ test('64 of them wait and no more, and there is room again when half of them are
 test('32 MiB of logs wait and no more, however few blocks they are in', () => {
   const waiting = new WaitingBlocks()
   for (let number = 1; number <= 6; number++) waiting.add(blockOf(number, { bytes: 4 * 1_048_576 }))
-  // Eight characters in a MiB of text each, and a little for what is beside the data.
+  // Each block has 8 Mi characters of hexadecimal data, and a little more. So a fourth does not fit.
   const kept = [1, 2, 3, 4, 5, 6].filter((number) => waiting.get(number, hashOf(number)) !== null)
   assert.deepEqual(kept, [1, 2, 3])
   assert.equal(waiting.isHalfEmpty, false)

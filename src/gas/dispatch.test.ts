@@ -46,7 +46,7 @@ function anyOperations(): SignedOperation[] {
     return { operation, signature: sign(operationDigest(operation), key.key) }
   })
 }
-/** One operation of the calldata of that one alone: its length is in the third word. */
+/** Returns the single operation of calldata; its length is in the third word. */
 function packed(signed: SignedOperation): Buffer {
   const alone = expected([signed])
   return alone.subarray(100, 100 + alone.readUInt32BE(96))
@@ -120,7 +120,7 @@ test('events say what became of each operation, and an id is used from then on',
     assert.deepEqual(readEvents(hexOf(stage.dispatcher), cancelled.logs), [{ space: hexOf(space), sequence, account: null, kind: 'Cancelled' }]) // prettier-ignore
   }))
 
-/** As the server simulates: nothing is signed, and the account has no code yet. */
+/** Simulates calls like the server: nothing is signed, and the account has no code yet. */
 async function rehearse(calls: OperationCall[], method = 'eth_call'): Promise<Hex> {
   const call = { from: stage.sponsor.hex, to: key.hex, data: '0x' }
   return evm.rpc<Hex>(method, call, 'latest', { [key.hex]: { code: hexOf(rehearsalCode(calls)) } })
@@ -145,14 +145,14 @@ test('of a word of used ids each bit is of one id, and of no other', () => {
 
 test('a rehearsal does what the account would do, before it delegated and without its signature', async () => {
   const answer = await rehearse([stage.on('ping'), stage.on('count')])
-  // The first call counted.
+  // The first call was counted.
   assert.equal(BigInt(answer), (await stage.pings()) + 1n)
   const reason = encodeErrorResult({ abi: [{ type: 'error', name: 'Sorry', inputs: [] }] })
   assert.deepEqual(await refused([stage.on('ping'), stage.on('failWith', [reason]), stage.on('ping')]), { index: 1, data: reason }) // prettier-ignore
   assert.match((await refused([stage.on('onlyOrigin')])).data, /^0x08c379a0/)
   const gas = BigInt(await rehearse([stage.on('ping')], 'eth_estimateGas'))
   assert.ok(gas > 21_000n && gas < 120_000n, String(gas))
-  // Value is the account's own: it has none, then some.
+  // The account pays values itself: it has no funds at first, and some later.
   assert.deepEqual(await refused([stage.on('ping', [], 5n)]), { index: 0, data: '0x' })
   const call = { from: stage.sponsor.hex, to: key.hex, data: '0x' }
   const override = { [key.hex]: { code: hexOf(rehearsalCode([stage.on('ping', [], 5n)])), balance: quantityOf(5n) } }

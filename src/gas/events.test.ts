@@ -12,7 +12,7 @@ test('errors of Calibur are told as those of our own code that say the same; whi
   assert.deepEqual(said('InvalidSignature'), { error: 'WrongSignature' })
   assert.deepEqual(said('CallFailed', ['0x1234']), { error: 'CallFailed', index: null, data: '0x1234' })
   assert.deepEqual(said('InvalidNonce'), { error: 'Unknown' })
-  // The dispatcher tells 356 bytes: what is cut off is read as far as it goes.
+  // The dispatcher's event has at most 356 bytes. A truncated reason is decoded as far as possible.
   const long = encodeErrorResult({ abi, errorName: 'CallFailed', args: [`0x${'ab'.repeat(1_000)}`] }).slice(0, 2 + 712)
   assert.deepEqual(readFailure(long as `0x${string}`), { error: 'CallFailed', index: null, data: `0x${'ab'.repeat(288)}` }) // prettier-ignore
 })

@@ -108,7 +108,7 @@ test('for Calibur it is what viem makes of its types, and what it is called with
     assert.deepEqual([BigInt(order.keyHash), order.executor, order.deadline], [0n, getAddress(hexOf(dispatcher)), BigInt(operation.deadline)]) // prettier-ignore
     assert.ok(order.nonce !== 0n && order.nonce % 2n ** 64n === 0n)
     assert.equal(encodeAbiParameters([{ type: 'bytes' }, { type: 'bytes' }], [hexOf(flat(signature)), '0x']), wrapped)
-    // Written anew by the ABI it is the same, byte for byte.
+    // Encoding it again by the ABI yields the same bytes.
     assert.equal(encodeFunctionData({ abi: artefact('CaliburStandIn').abi.filter((item) => item.type === 'function' && item.inputs.length === 2), functionName, args }), data) // prettier-ignore
   }
 })
@@ -186,7 +186,7 @@ test('packed operations read as what was packed', () => {
   assert.throws(() => dispatchData([one, other]), 'of two spaces')
 })
 
-/** A reader of its own, by the layout in contracts/Dispatcher.sol. */
+/** Decodes an operation independently, by the layout in contracts/Dispatcher.sol. */
 function unpack(packed: Buffer): object[] {
   const found: object[] = []
   for (let at = 0; at < packed.length;) {
@@ -289,7 +289,7 @@ test('the delegate has no instruction that stores, hands over or makes code, or 
     const instruction = code[at]!
     assert.ok(!forbidden.has(instruction), `${forbidden.get(instruction)} at ${at}`)
     if (instruction === 0xf1) calls.push(at)
-    // What is pushed is no instruction.
+    // Bytes after a PUSH are not instructions.
     if (instruction >= 0x60 && instruction <= 0x7f) at += instruction - 0x5f
   }
   assert.equal(calls.length, 1, 'one place calls others')

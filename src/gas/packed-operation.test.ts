@@ -51,7 +51,7 @@ test('calldata is read as what was packed, each operation to its last byte', () 
 
 test('what is not written so is not read: no other selector, place, length, padding or bits, nothing cut off, nothing behind', () => {
   const { operation, signature } = anySigned()
-  // One that leaves room for padding.
+  // This length requires padding.
   const packed = packOperation({ ...operation, calls: [{ to: bytes(20), value: 1n, data: bytes(3) }] }, signature)
   const data = written(packed)
   assert.notEqual(packed.length % 32, 0)
@@ -85,7 +85,7 @@ test('what is not written so is not read: no other selector, place, length, padd
     const place = below(100)
     const other = changed(place, below(256))
     const read = readDispatch(other)
-    // What is read is what would be written of it.
+    // Encoding the decoded operations yields the same bytes.
     if (read !== null) assert.deepEqual(written(Buffer.concat(read.operations.map((each) => each.packed))).subarray(36), other.subarray(36)) // prettier-ignore
   }
 })

@@ -97,7 +97,7 @@ test('on a real chain the table follows reorganisations and equals what the chai
     async () => (await app.db.selectFrom('tokens').select('state').executeTakeFirst())?.state === 'KNOWN',
   )
 
-  // Three blocks back, below the finality that this chain claims: other transfers come in their place.
+  // Reorganise three blocks, below the finality that this chain reports. Other transfers replace theirs.
   await ask('anvil_reorg', 3, [[mint(7n), 1]])
   await compare([7n])
   await ask('anvil_rollback', 1)

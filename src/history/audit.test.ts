@@ -27,7 +27,7 @@ const batch: ScriptedTransfer = {
   ],
 }
 
-/** Blocks that differ in their numbers only, so that a row that is mistaken for another is there to be mistaken. */
+/** Creates blocks that differ only in their numbers, so that a row of one could be mistaken for a row of another. */
 function evenChain(blocks: number): ScriptedChain {
   const script = scriptedChain()
   for (let count = 0; count < blocks; count++) script.mine({ from: STRANGER, transfers: [coins, coins, batch] })
@@ -50,7 +50,7 @@ suite('the auditor of a history', () => {
   beforeEach(async () => {
     for (const table of ['cursors', 'history_cursors', 'transfers', 'tokens'] as const)
       await db.deleteFrom(table).execute()
-    // Another network in the same tables, further behind.
+    // Add another network to the same tables, with a lower final block.
     await setFinalized(2, 5)
   })
   after(() => database.close())
@@ -95,7 +95,7 @@ suite('the auditor of a history', () => {
     const script = evenChain(33)
     await setFinalized(33)
     const { blocks, transfers, differences, told, progress } = await compare(script, { repairs: true })
-    // Two coins and a batch of two, on two sides, in every block but the first.
+    // Two ERC-20 transfers and a batch of two, each with two sides, in every block but the first.
     assert.deepEqual([blocks, transfers, differences, told.length], [34, 33 * 8, 33 * 8, 33 * 8])
     assert.deepEqual(progress, [
       [16, 15 * 8, 15 * 8],
@@ -115,7 +115,7 @@ suite('the auditor of a history', () => {
     await setFinalized(4)
     await compare(script, { repairs: true })
     const right = await db.selectFrom('transfers').selectAll().execute()
-    // The same rows on another network.
+    // Add the same rows for another network.
     await db
       .insertInto('transfers')
       .values(right.map((row) => ({ ...row, chain_id: 5 })))

@@ -20,7 +20,7 @@ import { history } from './wire.ts'
 
 const UNINDEXED = /without indexed addresses/
 
-/** The log of a token from before `indexed` was common: one topic, three words. */
+/** Returns the log of an old token, without indexed addresses: one topic, three words. */
 function oldForm(transfer: ScriptedTransfer): ScriptedLog {
   const { address, topics, data } = logOf(transfer)
   return {
@@ -80,7 +80,7 @@ suite('a past that is filled by itself', () => {
     const looks = { rpc: chain.rpc, repairs: true, onDifference: () => {}, onProgress: () => {} }
     assert.equal((await audit(app, chain, { from: 0, to: 3, ...looks })).differences, 2)
     assert.deepEqual(await blocksOf(ALICE), [1, 1, 2, 2, 3, 3])
-    // A block that a node does not give by filter is read whole.
+    // A block whose logs the node does not return by filter is fetched whole.
     await app.db.deleteFrom('transfers').execute()
     for (const table of ['coverage'] as const) await app.db.deleteFrom(table).execute()
     script.onAsk = (method) => {
@@ -142,7 +142,7 @@ suite('a past that is filled by itself', () => {
     const script = await followedChain()
     await add(ALICE, BOB)
     script.faults.mostBlocks = 3
-    // Killed while its second range is asked for: nothing of it is told, and its lease ends.
+    // The process is killed while it requests its second range: no result is reported, and its lease ends.
     const killed = await takeWork(app.db, CHAIN, 'killed')
     await releaseWork(app.db, CHAIN, killed!)
     const stopping = new AbortController()
@@ -155,7 +155,7 @@ suite('a past that is filled by itself', () => {
     const { next_block: next } = (await work())!
     assert.ok(next !== null && next >= 6 && next < 20, `${next}`)
     assert.equal(await from(ALICE), null)
-    // The group stays the one that was begun, whoever came meanwhile.
+    // The group remains as it was begun, whichever accounts were added since.
     await add(CAROL)
     await takeWork(app.db, CHAIN, 'killed')
     await leaseEnds()
@@ -218,7 +218,7 @@ suite('a past that is filled by itself', () => {
     const told = async () => (await listNetworks(app.db))[0]!.backfill
     const { updatedAt, ...group } = (await told())!
     assert.ok(Date.parse(updatedAt) > 0)
-    // Block 0 has no transactions: nothing else of it is asked for.
+    // Block 0 has no transactions, so only the block itself is requested.
     assert.deepEqual(group, { accounts: 1, fromBlock: 0, nextBlock: 1, toBlock: 20, blockedBy: 'pruned history unavailable' }) // prettier-ignore
     const left = async () =>
       /^backfill_blocks_left\{chain_id="31337"\} (\d+)$/m.exec(await app.telemetry.registry.metrics())?.[1]
@@ -226,7 +226,7 @@ suite('a past that is filled by itself', () => {
     const blocked = (await work())!
     assert.deepEqual([blocked.blocked_by, blocked.lease_until], ['pruned history unavailable', null])
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [null, []])
-    // An operator who does without those blocks is not kept waiting for them.
+    // An operator who sets a later first block does not wait for those blocks.
     const config = { ...app.config, BACKFILL_FROM_BLOCK: 10 }
     assert.equal(await fill(script, { context: { ...app, config } }), 'filled')
     assert.deepEqual([await from(ALICE), await blocksOf(ALICE)], [10, all.slice(9)])
@@ -247,7 +247,7 @@ suite('a past that is filled by itself', () => {
     }
     assert.deepEqual([await fillFrom(null), await from(ALICE)], ['filled', 15])
     assert.deepEqual([await fillFrom(8), await from(ALICE), await blocksOf(ALICE)], ['filled', 8, all.slice(7)])
-    // Begun from a block that no node has, and given up for a later one.
+    // The group began at a block that no node has, and is discarded for a later first block.
     script.onAsk = () => {
       throw new RpcError(4444, 'pruned history unavailable', undefined)
     }
@@ -256,7 +256,7 @@ suite('a past that is filled by itself', () => {
     assert.deepEqual([await fillFrom(12), await from(ALICE), await blocksOf(ALICE)], ['nothing', 8, all.slice(7)])
     await add(BOB)
     assert.deepEqual([await fillFrom(12), await from(BOB), await blocksOf(BOB)], ['filled', 12, all.slice(11)])
-    // Another network's is its own.
+    // Another network has a separate setting.
     await app.db.updateTable('networks').set({ chain_id: 5 }).execute()
     assert.deepEqual([await fill(script), await from(BOB)], ['filled', 0])
   })
@@ -307,7 +307,7 @@ suite('a past that is filled by itself', () => {
     const tokens = () => app.db.selectFrom('tokens').select(['asked_block', 'attempts']).execute()
     assert.equal(await fill(script), 'filled')
     assert.deepEqual(await tokens(), [{ asked_block: 20, attempts: 1 }])
-    // Again, and it is told to stop when it has its past.
+    // Repeat this, and stop the backfill when it has fetched the transfers.
     await app.db
       .updateTable('tokens')
       .set({ retry_at: new Date(0) })
@@ -323,7 +323,7 @@ suite('a past that is filled by itself', () => {
   test('the worker does it without being asked to, and not at all where it is switched off', async () => {
     const script = await followedChain()
     await add(ALICE)
-    // One that did look would fail, and say so.
+    // If it searched for accounts, it would fail and log the failure.
     const off = startBackfilling({ ...app, db: null as never, config: { ...app.config, BACKFILL: 'off' } }, script.chain, 0) // prettier-ignore
     const on = startBackfilling(app, script.chain, 0)
     await until('the account has its past', async () => (await from(ALICE)) === 0)

@@ -14,7 +14,7 @@ const [STRANGER, TOKEN] = [addressOf(0x57), addressOf(0x70)]
 const idOf = (number: number) => `00000000-0000-8000-8000-${String(number).padStart(12, '0')}`
 const addressFor = (number: number) => addressOf(0xa_0000 + number)
 
-/** In each block one coin for the account whose number is the block's. */
+/** Creates a chain in which each block has one transfer to the account with the block's number. */
 function chainOfCoins(blocks: number): ScriptedChain {
   const script = scriptedChain()
   for (let number = 1; number <= blocks; number++) {
@@ -37,7 +37,7 @@ suite('the past of a group of accounts', () => {
   beforeEach(async () => {
     for (const table of ['accounts', 'cursors', 'history_cursors', 'transfers', 'tokens'] as const)
       await db.deleteFrom(table).execute()
-    // Another network in the same tables.
+    // Add another network to the same tables.
     await setCursor({ block: 2, finalized: 1, chainId: 5 })
   })
   after(() => database.close())
@@ -112,7 +112,7 @@ suite('the past of a group of accounts', () => {
         }),
     }
     assert.equal((await fillPast(app, { ...script.chain, rpc })).nextBlock, 40_000)
-    // Three filters each.
+    // Each range needs three filters.
     assert.deepEqual(asked.filter((_, index) => index % 3 === 0), [1_000, 2_000, 4_000, 8_000, 10_000, 10_000, 5_000]) // prettier-ignore
   })
 

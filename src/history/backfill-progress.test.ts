@@ -22,7 +22,7 @@ suite('what operators are told of the past that is filled', () => {
       [...(await app.telemetry.registry.metrics()).matchAll(/^backfill_accounts\{chain_id="31337",state="(\w+)"\} (\d+)$/gm)] // prettier-ignore
         .map(([, state, count]) => [state, Number(count)]),
     )
-  /** As if two minutes and more had passed since it was written, and its lease with them. */
+  /** Changes the row as if it had been written more than two minutes ago, and its lease had expired. */
   const longAgo = () =>
     sql`update backfill_work set updated_at = now() - interval '121 seconds', lease_until = lease_until - interval '1 hour'`.execute(
       app.db,
@@ -41,7 +41,7 @@ suite('what operators are told of the past that is filled', () => {
     const since = Date.now()
     assert.equal(await fill(script), 'filled')
     assert.deepEqual(during, { waiting: 2, covered: 1 })
-    // Nothing is counted before the next group is chosen.
+    // Accounts are counted only when the next group is chosen.
     await add(addressOf(0xd1))
     assert.deepEqual(await counts(), { waiting: 2, covered: 1 })
     assert.equal(await fill(script), 'filled')
@@ -98,7 +98,7 @@ suite('what operators are told of the past that is filled', () => {
     assert.ok(next !== null && next > 0 && next <= 20, `${next}`)
     const { blocksPerSecond, doneAt, waitsFor, waiting } = (await told())!
     assert.ok(blocksPerSecond !== null && blocksPerSecond > 0)
-    // 21 blocks of each of two groups behind this one.
+    // Two more groups wait, each with 21 blocks.
     const seconds = (21 - next + 2 * 21) / blocksPerSecond
     const { updated_at: updatedAt } = await app.db
       .selectFrom('backfill_work')
@@ -109,12 +109,12 @@ suite('what operators are told of the past that is filled', () => {
       `${doneAt} ${updatedAt.toISOString()} ${seconds}`,
     )
     assert.deepEqual([waitsFor, waiting], [null, 2_001])
-    // Nobody is at it any more.
+    // No process works on the backfill any more.
     await longAgo()
     const left = (await told())!
     assert.match(left.waitsFor!, /^no process is at it: BACKFILL is off/)
     assert.equal(left.doneAt, null)
-    // Another one is, which holds the lease.
+    // Another process holds the lease.
     await sql`update backfill_work set lease_until = now() + interval '30 seconds'`.execute(app.db)
     assert.equal((await told())!.waitsFor, null)
   })
@@ -136,7 +136,7 @@ suite('what operators are told of the past that is filled', () => {
     assert.deepEqual([doneAt, waitsFor], [null, null])
   })
 
-  /** A network whose node has no old blocks, and an account that waits for them. */
+  /** Starts a network whose node has no old blocks, and an account that waits for them. */
   async function refusedFill(): ReturnType<typeof followedChain> {
     const script = await followedChain()
     await bindStored(script)
@@ -158,7 +158,7 @@ suite('what operators are told of the past that is filled', () => {
     const other = { ...script.chain, chainId: 5, state: { ...script.chain.state, values: [] } }
     assert.equal(await fillNext(app, other, { owner: 'one', stopping: signal }), 'nothing')
     assert.equal((await told())!.waitsFor, 'it waits: no block of this network was followed yet')
-    // Where nobody waits there is nothing to wait for.
+    // Without waiting accounts there is no estimate.
     await app.db.updateTable('backfill_work').set({ waiting: 0 }).where('chain_id', '=', 5).execute()
     assert.equal((await told())!.waitsFor, null)
   })

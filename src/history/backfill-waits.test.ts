@@ -7,14 +7,14 @@ import { fillNext } from './automatic-backfill.ts'
 
 suite('a backfill waits', () => {
   const { app, add, from, followedChain, blocksOf, all, work } = backfillStage()
-  /** The same network, whose node tells of so many blocks. */
+  /** Returns the same network, whose node reports this newest block. */
   const atBlock = ({ chain }: ScriptedChain, newest: () => number) => ({
     ...chain,
     head: { ...chain.head, node: { ...chain.head.node, newest } },
   })
   let stopping = new AbortController()
   beforeEach(() => void (stopping = new AbortController()))
-  // What a failed test left running ends with it.
+  // Stop what a failed test left running.
   afterEach(() => stopping.abort())
   const asOne = () => ({ owner: 'one', stopping: stopping.signal })
 

@@ -5,7 +5,7 @@ import { releaseWork, takeWork } from './backfill-work.ts'
 
 suite('the group whose past is looked up', () => {
   const { app, add, from, followedChain, fill, blocksOf, all, work, askedFrom } = backfillStage()
-  /** A group that a process chose and did not begin to look up. */
+  /** Chooses a group, as a process does that has not begun to index it. */
   const chosen = async (accountIds: string[]) => {
     await releaseWork(app.db, CHAIN, (await takeWork(app.db, CHAIN, 'gone'))!)
     await app.db

@@ -13,7 +13,7 @@ suite('the worker of a backfill', () => {
   const { app, add, followedChain, fill, blocksOf, work, leaseEnds } = backfillStage()
   let stopping = new AbortController()
   beforeEach(() => void (stopping = new AbortController()))
-  // What a failed test left running ends with it.
+  // Stop what a failed test left running.
   afterEach(() => stopping.abort())
 
   test('keeps its lease for as long as it works, from a third of it on', async () => {
@@ -33,7 +33,7 @@ suite('the worker of a backfill', () => {
     const filling = fill(script, { context: { ...app, clock } })
     let isOver = false
     void filling.finally(() => (isOver = true))
-    // A node that took so long is left alone for as long.
+    // After a slow response, the node is not asked for the same time.
     await until('it is over', async () => {
       if (renewals > 3) await clock.advance(10_000)
       return isOver
@@ -76,12 +76,12 @@ suite('the worker of a backfill', () => {
   })
 })
 
-/** A worker whose looks end as they are told to, and a clock that stands still. */
+/** Starts a worker whose searches return as the test defines, with a clock that does not advance by itself. */
 function looking(look: (number: number, clock: TestClock) => Promise<void> | void) {
   const clock = stoppedClock()
   let looks = 0
   const waits: unknown[] = []
-  // No row is there: another process holds the lease.
+  // There is no row, as if another process held the lease.
   const db: object = new Proxy(() => db, {
     get: (_, name) => {
       if (name === 'execute') return async () => look(++looks, clock)

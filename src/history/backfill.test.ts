@@ -15,7 +15,7 @@ const idOf = (address: Hex) => `00000000-0000-8000-8000-${address.slice(-12)}`
 
 type Place = { account_id: string; block_number: number; log_index: number }
 
-/** Fifty blocks with every kind of transfer between accounts and strangers, some of nothing. */
+/** Creates fifty blocks with every kind of transfer between accounts and strangers, some of zero. */
 function busyChain(): ScriptedChain {
   const script = scriptedChain({ finality: 3 })
   for (let block = 1; block <= 50; block++) {
@@ -50,7 +50,7 @@ suite('transfers of accounts that existed before', () => {
     }))
     await app.db.insertInto('accounts').values(rows).execute()
   }
-  /** From block 0 when the follower begins with it. */
+  /** Follows the chain from block 0, where the follower begins. */
   const follow = (script: ScriptedChain) => followed(script, indexTransfers)
   const dump = async (throughBlock = Number.MAX_SAFE_INTEGER) =>
     app.db
@@ -63,7 +63,7 @@ suite('transfers of accounts that existed before', () => {
       .orderBy('batch_index')
       .orderBy('direction')
       .execute()
-  /** What an index of the whole chain holds, when the accounts were there from the beginning. */
+  /** Returns the rows of an index of the whole chain with the accounts present from the beginning. */
   const expected = async (script: ScriptedChain) => {
     await addAccounts()
     const { lag } = script.faults

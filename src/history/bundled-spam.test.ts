@@ -18,7 +18,10 @@ import { selectPage } from './page.ts'
 import { readParameters } from './query.ts'
 import { findTransfers, rowsOf } from './rows.ts'
 
-/** One transaction of a sponsor carries operations of several people; what one of them makes a contract say is not another's. */
+/**
+ * One sponsor's transaction includes operations of several users. Logs caused by one operation must not count for
+ * another user.
+ */
 let world: Sponsored
 let forger: Hex
 let ownForger: Hex
@@ -47,7 +50,7 @@ const erc1155 = (from: Hex, to: Hex, id: bigint, value: bigint): Forged => ({ to
 const forge = (writer: Writer, contract: Hex, { topics, data }: Forged) =>
   writeContract(world.first.app, writer, { address: contract, abi: 'forge(bytes32[],bytes)', args: [JSON.stringify(topics), data] }, {}) // prettier-ignore
 
-/** Writes, in one transaction. */
+/** Sends several writes in one transaction. */
 async function together(
   writes: (() => Promise<{ answer: { hash: Hex } }>)[],
   beforeMined: () => Promise<unknown> = async () => {},
@@ -62,7 +65,7 @@ async function together(
       signed++
       return answer
     },
-    // Two transactions may be on their way: until all is signed, these are, and the rest waits for them together.
+    // Two transactions may be in flight. Hold them until all operations are signed, so that the others wait together.
     signOuter: async (request) => {
       await until('all are signed', async () => signed === writes.length + 2)
       return signer.signOuter(request)
@@ -85,7 +88,7 @@ async function together(
   return answers[0]!.answer.hash
 }
 
-/** Puts the block of a transaction into the history, as the follower does. */
+/** Indexes the block of a transaction, as the follower does. */
 async function index(hash: Hex): Promise<void> {
   const { blockHash } = await world.rpc<{ blockHash: Hex }>('eth_getTransactionReceipt', hash)
   const receipts = await world.rpc<RawReceipt[]>('eth_getBlockReceipts', blockHash)
@@ -102,7 +105,10 @@ async function index(hash: Hex): Promise<void> {
 }
 type RawReceipt = { status: Hex; blockNumber: Hex; transactionHash: Hex; from: Hex; logs: { address: Hex; topics: Hex[]; data: Hex; logIndex: Hex }[] } // prettier-ignore
 
-/** What stands in the history of a person, by value, with why it is hidden: its order within the transaction is the sponsor's. */
+/**
+ * Returns a user's entries by value, with the reasons for which they are hidden. The order within a transaction is the
+ * sponsor's.
+ */
 async function verdicts(
   { accountId }: Pick<Writer, 'accountId'>,
   query: Record<string, string> = { includeSpam: 'true' },
@@ -146,10 +152,10 @@ test('what a token says in somebody else’s operation of one transaction is jud
     [9, ['claimed_transfer']],
     [12, ['claimed_transfer']],
   ]) // prettier-ignore
-  // Nor has she to ask for spam to see what she did herself, though a sponsor sent it.
+  // A user sees her own actions without asking for spam, although a sponsor sent them.
   const listed = await verdicts(alice, {})
   assert.deepEqual(listed.map(({ token, value }) => [token, value]), own.map(({ token, value }) => [token, value])) // prettier-ignore
-  // What was said in another's operation does not make her a user of that token either.
+  // Logs caused by another user's operation do not count as use of the token.
   const holder = { accountId: alice.accountId, chainId: 31_337 }
   assert.deepEqual(await selectUsed(world.db, holder, [forger, ownForger]), new Set([ownForger]))
 })
@@ -175,7 +181,8 @@ test('of a transaction that carries an operation, what was logged within it is t
     return rows[0]!.own
   }
   assert.deepEqual([await isOwn(answer.hash, 0), await isOwn(answer.hash, 10_000)], [true, false])
-  // Whose operation is not in it has nothing of it, sponsor or not; what a sponsor sends beside, such as a top-up, is everyone's.
+  // A user without an operation in the transaction initiated nothing in it. Other transactions of sponsors, such as
+  // top-ups, are not hidden from anyone.
   const outsider = await world.poor('outsider')
   const isOutsiders = async () => {
     const place = { hash: sql`${fromHex(answer.hash)}`, logIndex: sql`0::int` }
@@ -187,7 +194,7 @@ test('of a transaction that carries an operation, what was logged within it is t
   await bundle().set({ authorizations: null }).execute()
   assert.equal(await isOutsiders(), true)
   await bundle().set({ authorizations: '[]' }).execute()
-  // A transaction that carried an operation once more and skipped it did nothing of it.
+  // A transaction that included an operation again and skipped it caused none of its effects.
   const [done] = await world.db.selectFrom('operations').select('id').where('account_id', '=', one.accountId).orderBy('created_at').execute() // prettier-ignore
   const later = await world.add(world.first, other)
   await world.mine()
@@ -204,7 +211,7 @@ test('who is called may make the dispatcher speak of other spaces: that is no bo
     args: [world.dispatcher, data],
   })
   const call = (functionName: string, args: unknown[]): Hex => encodeFunctionData({ abi: artefact('Dispatcher').abi, functionName, args }) // prettier-ignore
-  // Of nothing: that alone says whose it was, for she calls the token herself.
+  // The value is zero, so only the initiator decides: she calls the token herself.
   const { topics, data } = erc20(alice.address, SOMEONE, 0n)
   const calls = [
     { address: ownForger, abi: 'forge(bytes32[],bytes)', args: [JSON.stringify(topics), data] },
@@ -235,7 +242,7 @@ test('an operation that failed made no log: what others had said around it is ju
       () => writeContract(world.first.app, nell, paying, {}),
       () => forge(mallory, forger, erc20(address, SOMEONE, 6n)),
     ],
-    // What it pays with goes before it is mined.
+    // Remove its funds before the transaction is mined.
     () => world.rpc('anvil_setBalance', address, '0x0'),
   )
   await index(hash)

@@ -19,7 +19,7 @@ suite('from which block on a history is whole', () => {
     ...(['history_marks', 'coverage'] as const),
   ])
   const listener = { ...indexTransfers, afterCommit: () => {} }
-  /** As if by another process: each one notes where it is at its first block. */
+  /** Follows like another process: each process stores a mark at its first block. */
   const follow = (script: ScriptedChain) => followed(script, listener, chainLike(script.chain))
   const add = (address: Hex, minutesAgo: number) =>
     app.db
@@ -54,7 +54,7 @@ suite('from which block on a history is whole', () => {
     await add(ALICE, 0)
     assert.equal(await from(ALICE), null)
     await add(BOB, 60)
-    // What was noted at block 0 is from before it was stored, for all that is known here.
+    // For all that is known, the mark at block 0 is older than the account.
     await app.db
       .updateTable('history_marks')
       .set({ at: sql<Date>`now() - interval '2 hours'` })
@@ -64,7 +64,7 @@ suite('from which block on a history is whole', () => {
     await follow(script)
     assert.equal(await from(BOB), 11)
     assert.equal(await from(ALICE), null)
-    // Who wants it from the block before waits for that one.
+    // Accounts for which an earlier first block is requested wait for a backfill.
     const waiting = async (fromBlock: number) =>
       (await selectWaiting(app.db, { chainId: 31337, fromBlock, atMost: 9 })).accountIds
     assert.deepEqual([await waiting(11), await waiting(10)], [[idOf(ALICE)], [BOB, ALICE].map(idOf)])
@@ -83,11 +83,11 @@ suite('from which block on a history is whole', () => {
     const waiting = async () => (await selectWaiting(app.db, { chainId: 31337, fromBlock: 0, atMost: 9 })).accountIds
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, 0])
     assert.deepEqual(await waiting(), [])
-    // The network was added between the two.
+    // The network was added between both accounts.
     await app.db.updateTable('history_marks').set({ block_number: 5 }).execute()
     assert.deepEqual([await from(ALICE), await from(BOB)], [0, 6])
     assert.deepEqual(await waiting(), [idOf(BOB)])
-    // A key from before may have been paid before.
+    // An older key may have received transfers before.
     await sql`update accounts set is_key_new = false`.execute(app.db)
     assert.deepEqual([await from(ALICE), await waiting()], [null, [idOf(BOB), idOf(ALICE)]])
     await sql`update accounts set is_key_new = true`.execute(app.db)

@@ -33,7 +33,7 @@ suite('the history at the edge of what is final, and of what failed', () => {
     app.db.insertInto('accounts').values({ account_id: ACCOUNT, user_id: 'DEV-alice', address: fromHex(ALICE) }).execute() // prettier-ignore
   const follow = (script: ScriptedChain, rpc: Rpc = script.chain.rpc, verification = script.chain.verification) =>
     followed(script, { ...indexTransfers, afterCommit: () => {} }, chainLike(script.chain, { rpc, verification }))
-  /** Ten blocks with a transfer each, whose amount is the block's number. */
+  /** Creates ten blocks with a transfer each, whose amount is the block's number. */
   const tenBlocks = () => {
     const script = scriptedChain({ isDevelopment: true, finality: FINALITY })
     for (let number = 1; number <= 10; number++)
@@ -60,7 +60,7 @@ suite('the history at the edge of what is final, and of what failed', () => {
     )
   })
 
-  /** What happens between a page's look at the cursor and its look at the rows. */
+  /** Reads a page, and does `happens` between its reads of the cursor and of the rows. */
   async function pageWhile(script: ScriptedChain, happens: () => Promise<unknown>, parameters: HistoryParameters = {}) {
     let isFirst = true
     const between: KyselyPlugin = {
@@ -96,16 +96,16 @@ suite('the history at the edge of what is final, and of what failed', () => {
       Array.from({ length: to }, (_, index) => `${to - index} ${to - index <= final ? 'FINALIZED' : 'CONFIRMED'}`)
     const lost = await pageWhile(script, () => move(7, 7))
     assert.deepEqual([lost.indexedTo, lost.finalizedTo, lost.entries], [7, 5, rowsTo(7, 5)])
-    // The other way round: what comes meanwhile is of the next page that is asked for.
+    // If the history advances in between, the new rows appear only on the next request.
     const grown = await pageWhile(script, () => move(20, 20))
     assert.deepEqual([grown.indexedTo, grown.entries], [7, rowsTo(7, 5)])
     // A server without the history's cursor has stored rows that this one does not count on.
     const older = await pageWhile(script, () => move(7, 6), { limit: '3' })
     assert.deepEqual([older.indexedTo, older.entries, older.nextCursor !== null], [6, rowsTo(6, 5).slice(0, 2), true])
-    // Below what was final, by an operator.
+    // An operator rewinds below the final block.
     const final = await pageWhile(script, () => move(3, 3), { finality: 'finalized' })
     assert.deepEqual([final.indexedTo, final.finalizedTo, final.entries], [3, 3, rowsTo(3, 3)])
-    // Rewound and followed again in between: what is above is there, and not final any more.
+    // The chain was rewound and followed again in between: the rows above exist, and are not final any more.
     await move(10, 10)
     const again = await pageWhile(script, () => app.db.updateTable('cursors').set({ finalized_number: 2 }).execute(), { finality: 'finalized' }) // prettier-ignore
     assert.deepEqual([again.finalizedTo, again.entries], [2, rowsTo(2, 2)])

@@ -16,7 +16,7 @@ import { nativeCoverage } from './native-coverage.ts'
 const ALICE = signerAt(0xa1)
 const ALICE_ID = '00000000-0000-8000-8000-0000000000a1'
 const CONTRACT = addressOf(0xc0)
-/** what each scripted transaction sends */
+/** value of each scripted transaction */
 const VALUE = 3n
 
 suite('native currency behind the follower', () => {
@@ -29,7 +29,7 @@ suite('native currency behind the follower', () => {
       .values({ account_id: ALICE_ID, user_id: 'DEV-a', address: fromHex(ALICE), created_at: new Date(0) })
       .execute()
   })
-  // Enough to run code: of plain ones no traces are asked for.
+  // Enough gas to run code: for plain transactions no traces are requested.
   const sends = { from: ALICE, transfers: [], gasUsed: 30_000 }
   const rows = async () =>
     (
@@ -46,7 +46,7 @@ suite('native currency behind the follower', () => {
       [row.block_number, kindOf({ logIndex: row.log_index, batchIndex: row.batch_index }), row.direction, fromWord(row.value)], // prettier-ignore
     )
   const coverage = () => nativeCoverage(app.db, { accountId: ALICE_ID, chainId: 31337 })
-  /** Each transaction calls back with what it got, where it costs more than a plain one. */
+  /** Returns traces in which each transaction that costs more than a plain one sends its value back. */
   const traces = (script: ScriptedChain, hash: unknown) =>
     script.blocks
       .find((block) => block.hash === hash)!
@@ -118,7 +118,7 @@ suite('native currency behind the follower', () => {
     assert.deepEqual((await rows()).filter(([, kind]) => kind === 'INTERNAL').map(([block]) => block), [1, 3]) // prettier-ignore
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 3 })
     assert.ok(logged.includes('internal_transfers_missing'))
-    // The block is replaced by one of which the node tells.
+    // The block is replaced by one that the node can trace.
     script.lose(2)
     for (let count = 0; count < 3; count++) script.mine(sends)
     const told = script.answer
@@ -133,7 +133,7 @@ suite('native currency behind the follower', () => {
     for (let count = 0; count < 12; count++) script.mine(sends)
     await followed(script, indexTransfers)
     assert.deepEqual(new Set((await rows()).map(([, kind]) => kind)), new Set(['FEE', 'VALUE']))
-    // None of the twelve has what moved inside.
+    // None of the twelve blocks has internal transfers.
     assert.deepEqual(await coverage(), { from: 0, internalFrom: 13 })
     const asked = script.asked.get('debug_traceBlockByHash')!
     assert.ok(asked <= 12 + 3 * 4, `asked ${asked} times`)
@@ -247,7 +247,7 @@ suite('native currency behind the follower', () => {
     Object.assign(app.config, { NATIVE_HISTORY: 'off' })
     script.mine(sends)
     await followed(script, indexTransfers)
-    // Nothing is complete up to where the history is.
+    // No block is complete up to the end of the history.
     assert.deepEqual(await coverage(), { from: null, internalFrom: null })
     Object.assign(app.config, { NATIVE_HISTORY: 'traces' })
     script.mine(sends)

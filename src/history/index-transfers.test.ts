@@ -137,7 +137,7 @@ suite('the index of transfers', () => {
     const { transactions } = script.mine(
       { from: STRANGER, transfers: [nothing] },
       { from: ALICE, transfers: [nothing] },
-      // A sponsor is the outer sender of what Alice asked us for.
+      // A sponsor sends the transaction that Alice requested.
       { from: STRANGER, transfers: [nothing] },
       { from: STRANGER, transfers: [coins(STRANGER, ALICE, 1n)] },
     )
@@ -229,7 +229,7 @@ suite('the index of transfers', () => {
       const { faults } = script
       let follower = startFollower(app, script.chain, [indexTransfers])
       try {
-        // Followed from block 0: a network that is no development chain starts at what is final by then.
+        // Follow from block 0: a network other than a development chain starts at its final block.
         await settled(script)
         for (let turn = 0; turn < 60; turn++) {
           pick([
@@ -248,14 +248,14 @@ suite('the index of transfers', () => {
             () => void (faults.nullBlocks = random(3)),
             () => void (faults.isAway = !faults.isAway),
             () => void (faults.lag = isDevelopment ? 0 : random(3)),
-            // Once a process has learnt this, it asks for single receipts only.
+            // Once a process has detected this, it requests only single receipts.
             () => void (faults.hasNoBlockReceipts = seed % 3 === 0),
           ])()
           if (random(10) === 0) {
             await follower.stop()
             follower = startFollower(app, script.chain, [indexTransfers])
           }
-          // Sometimes the follower keeps up, sometimes the chain moves on under its hands.
+          // Sometimes the follower keeps up, and sometimes blocks are added while it works.
           if (random(4) === 0 && !faults.isAway && faults.lag === 0) {
             mine()
             await settled(script)

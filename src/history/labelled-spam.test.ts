@@ -25,7 +25,7 @@ const SPONSOR_ID = '00000000-0000-8000-8000-0000000000ff'
 const ROUTER = addressOf(0x70075)
 const JUDGED_BLOCK = 1_000
 
-/** What a rule has to reach on cases that it was not tuned by. */
+/** Minimum precision on cases that were not used for tuning. */
 const PRECISION = 0.99
 const RECALL = 0.95
 
@@ -116,7 +116,7 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
     const tokens = [...known, ...mine.flatMap((one) => one.tokens)]
     const rows = tokens.map(({ address, symbol, name, decimals }) => ({
       ...{ chain_id: chainId, address: fromHex(address), decimals },
-      // As they are stored when they were asked.
+      // Convert them as when answers are stored.
       ...{ symbol: cleanText(symbol), name: cleanText(name), state: 'KNOWN' as const, attempts: 1, retry_at: null },
     }))
     await db.insertInto('tokens').values(rows).execute()
@@ -145,7 +145,7 @@ async function store({ db }: TestDatabase, all: SpamCase[]): Promise<void> {
       const places: [CaseTransfer, number][] = [...one.before.map((moved, index) => [moved, index + 1] as [CaseTransfer, number]), [one.judged, JUDGED_BLOCK]] // prettier-ignore
       return places.map(([moved, block]) => {
         const row = rowOf(one, moved, { block, tokenType: types.get(moved.token as Hex)! })
-        // What is exchanged goes through a router, what is paid through the token.
+        // Exchanges call a router, payments call the token.
         const target = isKnown(moved.token) ? (moved.token as Hex) : ROUTER
         const by = { person: accountOf(one), sponsor: SPONSOR_ID, others: null }[moved.by]
         return { row, writes: by === null ? [] : [write(by, target, row.hash)] }

@@ -50,7 +50,7 @@ const DEPOSIT = '0xd0e30db0'
 const BALANCE = '0x70a08231'
 const OWNER = '0x6352211e'
 
-/** Contracts by name: what each answers, by the beginning of the calldata. */
+/** Contracts by name, with their answers by the beginning of the calldata. */
 const CONTRACTS = {
   hybrid: { decimals: 18, [BALANCE]: topic(2n * WHOLE), [COLLECTION]: topic(1n), [ALLOWANCE]: topic(0n) },
   indexed: { decimals: 18, [BALANCE]: topic(5n * WHOLE) },
@@ -76,7 +76,7 @@ const LOGS: [name: Contract, ...Parameters<typeof logOf> extends [unknown, ...in
   ['kitties', [TRANSFER_TOPIC], [BigInt(STRANGER), BigInt(ALICE), 77n]],
   ['weth', [DEPOSIT_TOPIC, topic(ALICE)], [4n * WHOLE]],
   ['weth', [WITHDRAWAL_TOPIC, topic(ALICE)], [WHOLE]],
-  // Anyone can have a token log a transfer of nothing: that is not the deposit or the withdrawal once more.
+  // Anyone can cause a transfer log of zero, so this log does not repeat the deposit or withdrawal.
   ['weth', [TRANSFER_TOPIC, topic(NOBODY), topic(ALICE)], [0n]],
   ['weth', [TRANSFER_TOPIC, topic(ALICE), topic(NOBODY)], [0n]],
   ['both', [DEPOSIT_TOPIC, topic(ALICE)], [WHOLE]],
@@ -100,7 +100,7 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
   let database: TestDatabase
   let app: App
   const script = scriptedChain({ isDevelopment: true, finality: 2, everySeconds: 12 })
-  /** decimals by contract that are others than at first, and symbols */
+  /** changed decimals and symbols by contract */
   const changed: Partial<Record<Contract, { decimals: number; symbol: string }>> = {}
 
   before(async () => {
@@ -141,7 +141,7 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
     await follower.stop()
     await refreshTokens(app, script.chain)
   }
-  /** Entries of a contract as its type, amount and id, oldest first. */
+  /** Returns the entries of a contract as type, amount, id and direction, oldest first. */
   async function entriesOf(name: Contract, query: Record<string, string> = {}) {
     const { entries } = await readHistory(app, caller, 'DEV-alice', { token: at(name), ...query })
     return entries.toReversed().map(({ tokenType, tokenId, amount, direction }) =>
@@ -153,7 +153,7 @@ suite('what moved, by contracts whose logs are not what they look like', () => {
     const expected: Record<Exclude<Contract, 'endless'>, string[]> = {
       hybrid: ['ERC20 2 IN', 'ERC721 57896044618658097711785492504343953926634992332820282019728792003956564819969 IN'],
       indexed: ['ERC20 5 IN'],
-      // The id zero is no transfer of nothing.
+      // The id 0 is not a transfer of zero.
       unindexed: ['ERC721 5210 IN', 'ERC721 0 IN'],
       kitties: ['ERC721 77 IN'],
       weth: ['ERC20 4 IN', 'ERC20 1 OUT'],

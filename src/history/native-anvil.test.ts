@@ -26,9 +26,9 @@ const deploying = (runtime: string): Hex => {
   const size = (runtime.length / 2).toString(16).padStart(2, '0')
   return `0x60${size}600c60003960${size}6000f3${runtime}`
 }
-/** sends what it gets to the address in its data; then stops, or reverts */
+/** code that sends the received value to the address in its calldata; then stops, or reverts */
 const FORWARDS = '600060006000600034600035' + '5af1'
-/** does what the contract behind it does, as if by itself */
+/** code that delegates to another contract */
 const delegating = (to: Hex) => `6020600060003760006000602060007${'3'}${to.slice(2)}5af400`
 const word = (address: Hex): Hex => `0x${address.slice(2).padStart(64, '0')}`
 
@@ -103,12 +103,12 @@ test('on a real chain entries of native currency sum up to the balance at every 
   await send(alice, forwarder, 100n, word(bob))
   await send(stranger!, forwarder, 10n, word(fresh))
   await send(alice, forwarder, 30n, word(alice))
-  // The call inside fails, the transaction does not: the forwarder keeps what it got.
+  // The inner call fails, and the transaction succeeds: the forwarder retains the value.
   await send(bob, forwarder, 40n, word(reverting))
   await send(bob, undoing, 50n, word(alice))
   await send(bob, reverting, 60n)
   await send(bob, delegate, 70n, word(alice))
-  // What the contract held since it was made and what comes with the call.
+  // The contract's earlier balance, and the value of this call.
   await send(stranger!, payable, 9n, word(alice))
   await send(maker, bob, 3n)
   await compare()

@@ -42,7 +42,7 @@ suite('native currency where sources say different things', () => {
       calls: told.calls ?? [{ type: 'CALL', from: CONTRACT, to: from, value: '0x2' }],
     },
   })
-  /** Blocks of which one has traces as a test says. */
+  /** Follows blocks, one of which has the traces that the test defines. */
   async function follow(isReverted: boolean, told: Told) {
     const script = scriptedChain({ isDevelopment: true, finality: 2 })
     for (let count = 0; count < 3; count++) script.mine({ from: ALICE, transfers: [], gasUsed: 30_000, reverted: count === 1 && isReverted }) // prettier-ignore
@@ -89,7 +89,7 @@ suite('native currency where sources say different things', () => {
   })
 
   test('withdrawals are of native currency, each of them, and of a token on the networks that pay them so', async () => {
-    // One account may be paid by several validators in a block.
+    // Several validators may pay one account in a block.
     const paid = [[ALICE, 5n], [CONTRACT, 9n], [ALICE, 6n]].map(([address, value]) => ({ address, value })) // prettier-ignore
     for (const [chainId, isNative] of [
       [1, true],
@@ -137,7 +137,7 @@ suite('native currency where sources say different things', () => {
     await app.db.insertInto('history_cursors').values({ chain_id: 31_337, block_number: 90, block_hash: Buffer.alloc(32), epoch: 1 } as never).execute() // prettier-ignore
     const marks = [[-900, 10], [200, 20], [400, 30], [700, 40]] as const // prettier-ignore
     await app.db.insertInto('history_marks').values(marks.map(([seconds, block_number]) => ({ chain_id: 31_337, at: at(seconds), block_number }))).execute() // prettier-ignore
-    // What was noted of another network says nothing of this one.
+    // Marks of another network are no evidence for this one.
     await app.db
       .insertInto('history_marks')
       .values({ chain_id: 1, at: at(350), block_number: 3 })
@@ -147,7 +147,7 @@ suite('native currency where sources say different things', () => {
       await app.db.insertInto('native_coverage').values({ chain_id: 31_337, from_block: from, from_at: at(-800), internal_from_block: internal, internal_from_at: internal === null ? null : at(-800), to_block: 90, to_hash: null }).execute() // prettier-ignore
       return coverage()
     }
-    // What was under way when it was made may have been stored without it: for five minutes.
+    // For five minutes after an account's creation, blocks may have been stored without it.
     assert.deepEqual(await note(5, 6), { from: 31, internalFrom: 31 })
     assert.deepEqual(await note(35, null), { from: 35, internalFrom: null })
     await app.db
@@ -162,7 +162,7 @@ suite('native currency where sources say different things', () => {
       .set({ created_at: at(-850) })
       .execute()
     assert.deepEqual(await note(5, 6), { from: 21, internalFrom: 21 })
-    // Not looked at up to where the history is.
+    // The newest blocks of the history were not indexed.
     await app.db
       .updateTable('history_cursors')
       .set({ block_number: 91 } as never)

@@ -50,14 +50,14 @@ test('calls, creations and what is left by a contract that ends move currency, i
     called(0, [4], '0xa', { callType: 'staticcall' }),
     { ...called(0, [5], '0x0'), type: 'create', action: { from: CONTRACT, value: '0xb', init: '0x' }, result: { address: ALICE } }, // prettier-ignore
     { ...called(0, [5, 0], '0x0'), type: 'suicide', action: { address: CONTRACT, refundAddress: ALICE, balance: '0xc' }, result: null }, // prettier-ignore
-    // The same in the words of other nodes.
+    // The same traces in the format of other nodes.
     { ...called(0, [5, 1], '0x0'), type: 'selfdestruct', action: { address: CONTRACT, refundAddress: ALICE, balance: '0xf' }, result: null }, // prettier-ignore
     { ...called(0, [6], '0x0', failed), type: 'create', action: { from: CONTRACT, value: '0xd', init: '0x' } },
     called(0, [10], '0xe'),
     called(1, [], '0x1'),
   ]
   assert.deepEqual(await read(traces), [[2n, 3n, 8n, 11n, 12n, 15n, 14n], []])
-  // Of a transaction that failed nothing did happen.
+  // A failed transaction moved nothing.
   const reverted = { ...block, receipts: [{ ...receipts[0], status: false }, receipts[1]] } as unknown as KeptBlock
   const [top, ...rest] = traces.slice(1)
   assert.deepEqual(await read([{ ...top, ...failed }, ...rest], reverted), [[], []])
@@ -140,7 +140,7 @@ suite('traces of nodes that have one way or the other', () => {
   test('are asked for by debug_traceBlockByHash where it is not, which is learned once', async () => {
     const { values, asked, internalFrom } = await follow({ debug_traceBlockByHash: nested })
     assert.deepEqual([values, asked[1], internalFrom], [[3, 3, 3, 3, 3], 5, 0])
-    // As many as are asked side by side.
+    // At most four blocks are requested at a time.
     assert.ok(asked[0]! <= 4, String(asked[0]))
     assert.ok(!logged.includes('internal_transfers_unknown'))
   })

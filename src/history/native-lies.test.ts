@@ -40,7 +40,7 @@ suite('native currency of nodes that lie, or are away', () => {
   const coverage = () => nativeCoverage(app.db, { accountId: ALICE_ID, chainId: 31_337 })
 
   type Said = Record<string, unknown>
-  /** By `debug_traceBlockByHash` alone; each transaction brings back two wei. */
+  /** Answers `debug_traceBlockByHash` only; each transaction returns two wei. */
   const tracesOf =
     (script: ScriptedChain): ScriptedChain['answer'] =>
     (method, [asked]) => {
@@ -52,7 +52,7 @@ suite('native currency of nodes that lie, or are away', () => {
           result: { type: 'CALL', from, to: TOKEN, calls: [{ type: 'CALL', from: TOKEN, to: ALICE, value: '0x2' }] },
         }))
     }
-  /** The chain behind a node that changes what it answers. */
+  /** Returns the chain with a node that changes its answers. */
   function lying(script: ScriptedChain, lie: (method: string, params: unknown[], answer: unknown) => void): Chain {
     const changed = <T>(method: string, params: unknown[], answer: T): T => {
       lie(method, params, answer)
@@ -95,11 +95,11 @@ suite('native currency of nodes that lie, or are away', () => {
     let lies = 0
     let isWhole = false
     const chain = lying(script, (method, params, answer) => {
-      // From then on the receipts are asked for anew, to be proven.
+      // From then on, receipts are requested again, to be verified.
       isWhole ||= method === 'eth_getBlockByHash' && params[1] === true
       const [receipt] = method === 'eth_getBlockReceipts' ? (answer as Said[]) : []
       if (receipt === undefined || isWhole) return
-      // As if nobody had offered anything on top.
+      // Set the price as if the transaction had paid no tip.
       receipt.effectiveGasPrice = script.blocks[1]!.header.baseFeePerGas
       lies++
     })

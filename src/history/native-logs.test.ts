@@ -23,7 +23,7 @@ test('a block says whether its network logs native currency by the first transac
   assert.equal(says({}), false)
   assert.equal(says({ logs: [logOf(ALICE, BOB, 1)] }), true)
   assert.equal(says({ value: 0n, logs: [logOf(BOB, ALICE, 1)] }), true)
-  // A token of that form is no word of the chain.
+  // A log of this form by a token is no native currency log.
   assert.equal(says({ logs: [logOf(ALICE, BOB, 1, addressOf(0x70))] }), false)
 })
 

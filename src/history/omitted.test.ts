@@ -45,7 +45,7 @@ suite('more transfers of a token in a block than anybody reads', () => {
       .orderBy('direction')
       .execute()
 
-  /** Block 1 is spam, block 2 is like any other. */
+  /** Creates two blocks: block 1 has spam, block 2 is ordinary. */
   function spammed(): ScriptedChain {
     const script = scriptedChain({ isDevelopment: true, finality: 0 })
     const nothings = Array.from({ length: 1_003 }, () => coin(STRANGER, ALICE, 0n))
@@ -107,7 +107,7 @@ suite('more transfers of a token in a block than anybody reads', () => {
     )
     const nothings = of(1, COINS, 0, true)
     assert.deepEqual([nothings.length, nothings[999]!.omitted], [1_000, 3])
-    // What the account sends, and what moves something, is hidden behind none of these.
+    // Outgoing transfers, and transfers that move something, are not displaced by these.
     assert.deepEqual([of(1, COINS, 0).length, of(1, COINS, 1).length, of(1, ITEMS, 1).length], [2, 1, 2])
     assert.equal(of(2, ITEMS, 0).length, 1_000)
     assert.ok(rows.filter((row) => row.block_number === 2).every(({ omitted }) => omitted === 0))
@@ -166,7 +166,7 @@ suite('more transfers of a token in a block than anybody reads', () => {
     const script = scriptedChain({ isDevelopment: true, finality: 0 })
     const words = (...values: bigint[]): Hex =>
       `0x${values.map((value) => value.toString(16).padStart(64, '0')).join('')}`
-    // Its ids are its amounts, too: paid for once, and none of them counts.
+    // The token's ids are also its amounts: it was paid for once, and its pieces do not count.
     const overlapping = {
       address: ITEMS,
       topics: [TRANSFER_BATCH_TOPIC, ...[STRANGER, STRANGER, ALICE].map((address) => words(BigInt(address)))],
@@ -198,7 +198,7 @@ suite('more transfers of a token in a block than anybody reads', () => {
     }
     await again()
     assert.deepEqual(await told(), [1_000, [208]])
-    // Also where some of them were lost, the one that says it among them.
+    // This also holds if some rows were lost, including the one with the count.
     await app.db.deleteFrom('transfers').where('batch_index', '>', 900).execute()
     await again()
     assert.deepEqual(await told(), [1_000, [208]])

@@ -5,7 +5,7 @@ import type { Rpc } from '../chain/rpc/rpc.ts'
 import { pacedRpc } from './paced-rpc.ts'
 import { stoppedClock } from '../../test/kit/clock.ts'
 
-/** A node that notes how many requests it has at once, and answers the third with a failure. */
+/** A node that counts its concurrent requests, and fails the third one. */
 function node() {
   const seen = { atOnce: 0, most: 0, requests: 0 }
   const answer = async () => {
@@ -32,7 +32,7 @@ test('asks one request at a time, no more calls a second than it may, and a fail
     paced.call('eth_chainId', []),
   ])
   await clock.advance(0)
-  // Four calls of 200 a second are 20 ms; one is 5.
+  // At 200 calls a second, four calls take 20 ms, and one takes 5 ms.
   for (const [ms, requests] of [
     [19, 1],
     [1, 2],

@@ -28,7 +28,7 @@ const [USDC, CLAIMS, HONEST] = [addressOf(0x70), addressOf(0x71), addressOf(0x72
 const LAST_BLOCK = 100_000
 const ORDINARY = { tokenId: null, blockHash: `0x${'22'.repeat(32)}`, logIndex: 0, batchIndex: 0, omitted: 0 } as const
 
-/** of what the person did before all else */
+/** of the user's earlier actions */
 const IN_A_BLOCK = { state: 'FINALIZED' as const, block_number: 1, block_hash: Buffer.alloc(32, 1) }
 
 let accounts = 0
@@ -283,7 +283,7 @@ suite('a page of a history without spam', () => {
   for (const hasStatistics of [true, false])
     test(`judging a page costs what stands on it, not what the account has, ${hasStatistics ? 'with' : 'without'} statistics`, async () => {
       const one = newAccount()
-      // Far more of one counterparty and one token than a page.
+      // Far more rows of one counterparty and token than a page has.
       const rows = Array.from({ length: 6_000 }, (_, index) => {
         const token = index % 2 === 0 ? CLAIMS : HONEST
         const sender = index % 3 === 0 ? FRIEND : addressOf(0xbad_0000 + (index % 500))
@@ -317,7 +317,7 @@ suite('a page of a history without spam', () => {
       const facts = await lookedAt(app.db, (db) =>
         judgeTransfers(db, { accountId: one, chainId: CHAIN_ID, known, isCovered: true }, transfers),
       )
-      // The whole account would be 6,000 more.
+      // Reading the whole account would need 6,000 more.
       assert.ok(facts > 0 && facts < 500, `${facts} looks for the facts`)
     })
 })

@@ -7,11 +7,11 @@ import { addressOf, scriptedChain, type ScriptedTransfer } from '../../test/node
 import { signerAt } from '../../test/scripted-transactions.ts'
 import { fetchPast, fetchWhole, isTooMuch, TooMuch } from './past-logs.ts'
 
-// A node that answers nonsense about final blocks: what it says is asked for again, never taken as "nothing there".
+// A node with invalid answers about final blocks: they are requested again, and never treated as empty.
 
 const [OURS, OTHER, TOKEN] = [signerAt(1), signerAt(2), addressOf(0x70)]
 
-/** One block with a transfer and one of nothing. */
+/** Creates one block with a transfer and a transfer of zero. */
 function chainWithTransfers() {
   const script = scriptedChain()
   const transfer = (value: bigint) => ({
@@ -209,7 +209,7 @@ test('senders are asked fifty at a time, each once, and only of what moved nothi
     found.map(({ sentBy }) => sentBy),
     expected,
   )
-  // One of the last fifty that cannot be told makes the whole answer none.
+  // If one of the last fifty blocks is unknown, the whole answer is null.
   const failing = { ...rpc, batch: async (calls: Parameters<typeof rpc.batch>[0]) => (await rpc.batch(calls)).map((answer) => (calls.length === 1 ? new RpcError(-32000, 'pruned', undefined) : answer)) } // prettier-ignore
   await assert.rejects(fetchPast(failing, { from: 1, to: 1, addresses: [OURS] }), RpcError)
 })

@@ -11,7 +11,7 @@ const EVERYTHING = {
 }
 const filtersOf = (parameters: HistoryParameters) => readParameters(parameters).filters
 
-/** What is wrong, as `parameter code`; [] for a query that is read. */
+/** Returns the problems of a query as `parameter code`; [] for a valid query. */
 function problemsOf(parameters: HistoryParameters): string[] {
   try {
     readParameters(parameters)
@@ -102,7 +102,7 @@ suite('the query of a history', () => {
     assert.deepEqual(problemsOf({ from: '2026-01-02', to: '2026-01-01' }), ['from contradiction'])
     assert.deepEqual(problemsOf({ from: '2026-01-02' }), [])
     assert.deepEqual(problemsOf({ to: '2026-01-01' }), [])
-    // Times before 1970 are below nothing.
+    // Times before 1970 are valid.
     assert.deepEqual(problemsOf({ from: '1969-01-01' }), [])
     assert.deepEqual(problemsOf({ from: '1969-01-02', to: '1969-01-01' }), ['from contradiction'])
   })
@@ -184,7 +184,7 @@ suite('a cursor', () => {
     for (const other of others) refused(() => readPlace({ ...scope, filters: filtersOf(other) }, cursor))
     refused(() => readPlace({ ...scope, accountId: 'b' }, cursor))
     refused(() => readPlace({ ...scope, chainId: 2 }, cursor))
-    // A token is not a counterparty, the beginning not the end.
+    // A token is no counterparty, and the beginning is not the end.
     const mixed = (one: HistoryParameters, two: HistoryParameters) =>
       refused(() =>
         readPlace({ ...scope, filters: filtersOf(one) }, placeCursor({ ...scope, filters: filtersOf(two) }, place)),

@@ -134,7 +134,7 @@ suite('GET /v1/users/:userId/history with native currency', () => {
     assert.partialDeepStrictEqual(value, { ...common, id: `${hash}:1000000000:1`, nativeKind: 'VALUE', to: { address: TARGET }, amount: { ...amount, valueBn: { type: 'BigNumber', hex: '0x03' }, value: '3', formatted: 3e-18 } }) // prettier-ignore
     assert.partialDeepStrictEqual(fee, { ...common, id: `${hash}:1000000000:0`, nativeKind: 'FEE', from: { address: checksumAddress(ALICE) }, to: { address: NOBODY }, amount: { ...amount, value: FEE } }) // prettier-ignore
     assert.equal(headers['x-native-from-block'], '0')
-    // This node has no traces; none were needed, as no transaction ran code.
+    // This node has no traces. None were needed, because no transaction ran code.
     assert.equal(headers['x-native-internal-from-block'], '0')
   })
 

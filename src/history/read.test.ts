@@ -140,7 +140,7 @@ suite('GET /v1/users/:userId/history', () => {
     assert.equal(status, 200, JSON.stringify(body))
     return body
   }
-  /** Entries as block.log.batch, so that a page is seen at a glance. */
+  /** Formats entries as block.log.batch, so that a page is readable. */
   const places = (list: Entry[]) =>
     list.map(({ id, blockNumber }) => `${blockNumber}.${id.split(':').slice(1).join('.')}`)
 
@@ -183,7 +183,7 @@ suite('GET /v1/users/:userId/history', () => {
     assert.equal(body[0].direction, 'SELF')
     assert.equal(body[0].status, 'CONFIRMED')
     assert.equal(headers['x-indexed-to-block'], '4')
-    // Nobody can say yet: the account is younger than what was noted of the history.
+    // The block is unknown: the account is younger than the newest mark of the history.
     assert.equal(headers['x-indexed-from-block'], undefined)
     await noteCoverage(app.db, script.chain, { accountIds: [ALICE_ID], from: 2 })
     assert.equal((await get(ALICE_PATH)).headers['x-indexed-from-block'], '2')

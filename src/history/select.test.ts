@@ -22,11 +22,11 @@ const timeOf = (block: number) => new Date((FIRST_SECOND + block * 12) * 1_000).
 const ORDINARY = { tokenId: null, hash: `0x${'11'.repeat(32)}`, blockHash: `0x${'22'.repeat(32)}` } as const
 
 const BOUNDS = { indexedTo: BLOCKS, finalizedTo: 9 }
-/** A collection whose logs are those of coins. */
+/** A collection with the logs of an ERC-20 token. */
 const asCollection = (token: Hex): UnlikeToken => ({ token, isUnlike: true, standards: { isFungible: false, isCollection: true, isWrapper: false } }) // prettier-ignore
 
 type Given = Partial<TransferRow> & { blockNumber: number }
-/** A coin that someone sends us, unless told otherwise. */
+/** A row; by default an incoming ERC-20 transfer. */
 const row = (given: Given): TransferRow => ({
   ...{
     accountId: WHALE,
@@ -43,7 +43,7 @@ const row = (given: Given): TransferRow => ({
   ...given,
 })
 
-/** Ten old transfers of each rare sort, then nothing but one coin from one address, every fourth of them worth something. */
+/** Ten old transfers of each rare kind, then transfers of one token from one address, every fourth with a value. */
 const rows = Array.from({ length: BLOCKS }, (_, index): TransferRow[] => {
   const blockNumber = index + 1
   if (blockNumber <= 10) {
@@ -59,7 +59,7 @@ const rows = Array.from({ length: BLOCKS }, (_, index): TransferRow[] => {
   }
   return [row({ blockNumber, isSpam: blockNumber % 4 !== 0 })]
 }).flat()
-/** Accounts of another kind, so that statistics of the whole table tell nothing about the first. */
+/** Accounts with other rows, so that statistics of the whole table do not fit the first account. */
 const others = Array.from({ length: 6_000 }, (_, index) =>
   row({
     accountId: `00000000-0000-8000-8000-${String(index % 50).padStart(12, '0')}`,
@@ -67,7 +67,7 @@ const others = Array.from({ length: 6_000 }, (_, index) =>
   }),
 )
 
-// The embedded database never collects statistics by itself.
+// The embedded database does not collect statistics by itself.
 for (const hasStatistics of [true, false])
   suite(`a page of a history, ${hasStatistics ? 'with' : 'without'} statistics`, () => {
     let database: TestDatabase
@@ -87,7 +87,7 @@ for (const hasStatistics of [true, false])
       ...{ filters: readParameters(parameters).filters, limit: Number(limit) },
     })
 
-    /** Rows and index entries that the database looked at for one page. */
+    /** Returns the number of rows and index entries that the database read for one page. */
     const looks = (...asked: Parameters<typeof wanted>): Promise<number> =>
       looksAt((db) => selectTransfers(db, wanted(...asked)))
     async function looksAt(query: (db: Db) => Promise<unknown>): Promise<number> {
@@ -101,7 +101,7 @@ for (const hasStatistics of [true, false])
         transformResult: async ({ result }) => {
           const [text] = Object.values(result.rows[0]!)
           looked = looksOf((typeof text === 'string' ? JSON.parse(text) : text)[0].Plan)
-          // The plan is no row.
+          // Omit the row of the query plan.
           return { ...result, rows: [{ account_id: null }] }
         },
       }
@@ -163,7 +163,7 @@ for (const hasStatistics of [true, false])
       const pick = <T>(...choices: T[]): T => choices[random(choices.length)]!
       const maybe = <T>(value: T): T | undefined => (random(3) === 0 ? value : undefined)
       for (let count = 0; count < 150; count++) {
-        // Mostly where the rare ones are.
+        // Choose mostly blocks with the rare kinds.
         const block = () => random(random(2) === 0 ? 30 : BLOCKS)
         const [low, high] = [block(), block()].toSorted((a, b) => a - b) as [number, number]
         const parameters: HistoryParameters = Object.fromEntries(

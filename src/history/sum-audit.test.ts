@@ -37,7 +37,7 @@ test('samples are of every block from the first to the last, both included', asy
 
 suite('sums that cannot be made are counted as unknown', () => {
   type Known = { native: 'traces' | 'off'; areTokensWhole?: boolean; since?: number | null }
-  /** The second of three blocks in each of which a token comes in. */
+  /** Returns the sum of the second of three blocks, each with an incoming token transfer. */
   async function summed({ native, areTokensWhole = true, since = null }: Known) {
     const script = ledgerChain({ genesis: GENESIS, tells: 'traces' })
     const { db, close } = await testDatabase()

@@ -326,3 +326,43 @@ test('operators see which policy the signer decides by, and why not by that of i
     assert.deepEqual(await look({ ...inForce, since: 1_000 }, more), shown(inForce, 503))
   }
 })
+
+test('the address that the server sees behind its proxies is shown to operators only, for the last few probes', async (t) => {
+  const here = await world()
+  t.after(() => here.close())
+  const behind = (TRUST_PROXY: number): App => {
+    const app = inProduction(here.app)
+    return { ...app, config: { ...app.config, TRUST_PROXY } }
+  }
+  const idOf = (number: number) => number.toString(16).padStart(32, '0')
+  const probe = async (app: App, forwardedFor: string | undefined, id = idOf(1)) => {
+    const open = openListener(app)
+    health(open, app, serving())
+    const own = await openOperatorsListener(app, { host: '127.0.0.1', port: 0 }, serving())
+    try {
+      const headers = forwardedFor === undefined ? {} : { 'x-forwarded-for': forwardedFor }
+      assert.deepEqual((await open.inject({ url: `/healthz?probe=${id}`, headers })).json(), { status: 'ok' })
+      assert.equal((await open.inject(`/proxy-probe/${id}`)).statusCode, 404)
+      return (await own.inject(`/proxy-probe/${id}`)).json()
+    } finally {
+      await Promise.all([open.close(), own.close()])
+    }
+  }
+  const forged = '192.0.2.77'
+  const peer = '127.0.0.1'
+  // One proxy that is trusted; no proxy although one is trusted; a proxy that is not trusted.
+  assert.deepEqual(await probe(behind(1), `${forged}, 203.0.113.9`), { client: '203.0.113.9', peer, forwardedFor: `${forged}, 203.0.113.9` }) // prettier-ignore
+  assert.deepEqual(await probe(behind(1), forged), { client: forged, peer, forwardedFor: forged })
+  assert.deepEqual(await probe(behind(0), `${forged}, 203.0.113.9`), { client: peer, peer, forwardedFor: `${forged}, 203.0.113.9` }) // prettier-ignore
+  assert.deepEqual(await probe(behind(1), undefined), { client: peer, peer, forwardedFor: null })
+  assert.deepEqual(await probe(behind(1), forged, 'not an id'), { status: 'unknown' })
+
+  const app = behind(1)
+  const open = openListener(app)
+  health(open, app, serving())
+  const own = await openOperatorsListener(app, { host: '127.0.0.1', port: 0 }, serving())
+  t.after(() => Promise.all([open.close(), own.close()]))
+  for (let number = 100; number < 200; number++) await open.inject(`/healthz?probe=${idOf(number)}`)
+  assert.equal((await own.inject(`/proxy-probe/${idOf(100)}`)).statusCode, 404)
+  assert.equal((await own.inject(`/proxy-probe/${idOf(199)}`)).statusCode, 200)
+})

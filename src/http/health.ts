@@ -6,6 +6,8 @@ import type { Listen } from '../config.ts'
 import type { PolicyHealth } from '../signer-wire/wire.ts'
 import { boundConnections, listenAt } from './listener.ts'
 import { type Clock } from '../clock.ts'
+import { VERSION } from '../version.ts'
+import { noteProxyProbe, proxyProbes } from './proxy-probe.ts'
 
 /** Milliseconds without a stored or confirmed block after which a network is unhealthy. */
 const HEAD_STALE_MS = 15_000
@@ -63,6 +65,7 @@ export async function openOperatorsListener(app: App, { host, port }: Listen, qu
   boundConnections(server, app, MAX_CONNECTIONS)
   routes(server, app, { ...questions, tells: true })
   metrics(server, app)
+  proxyProbes(server, app)
   await listenAt(server, { host, port }).catch((error: NodeJS.ErrnoException) => {
     throw new Error(`OPS_LISTEN cannot be listened on: ${error.code ?? 'failed'}`, { cause: error })
   })
@@ -75,7 +78,10 @@ function routes(
   { isDraining, sponsorFaults = () => [], tells }: Questions & { tells: boolean },
 ): void {
   const look = looker(app, sponsorFaults)
-  server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, () => ({ status: 'ok' }))
+  server.get('/healthz', { schema: { hide: true }, config: { admission: 'vital' } }, (request) => {
+    noteProxyProbe(app, request)
+    return { status: 'ok' }
+  })
 
   server.get('/readyz', { schema: { hide: true }, config: { admission: 'vital' } }, async (_request, reply) => {
     const { own, others } = await look()
@@ -85,7 +91,10 @@ function routes(
     return reply
       .code(isReady ? 200 : 503)
       .header('cache-control', 'no-store')
-      .send({ status: isReady ? 'ready' : 'not ready', ...(tells ? { checks: [...own, ...drain, ...others] } : {}) })
+      .send({
+        status: isReady ? 'ready' : 'not ready',
+        ...(tells ? { version: VERSION, checks: [...own, ...drain, ...others] } : {}),
+      })
   })
 }
 
@@ -145,25 +154,39 @@ type SignerHealth = ReturnType<App['signer']['health']>
 
 async function checkSigner({ clock, tokenKeys, config, telemetry }: App, signer: SignerHealth): Promise<Check> {
   return settle(clock, 'signer', async () => {
-    const { revocations, tokenKeys: trusted, maxTokenSeconds, masterKey, policy } = await signer
+    const answer = await signer
+    const { masterKey, policy } = answer
     const shown = { policy: showPolicy(policy, telemetry) }
-    const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
-    if (inUse !== undefined && !trusted.includes(inUse))
-      throw new NotReady(
-        'the signer does not trust the key that tokens are signed with: chatelaine signer trust-key',
-        shown,
-      )
-    if (config.ACCESS_TOKEN_SECONDS > maxTokenSeconds)
-      throw new NotReady(
-        'the signer refuses the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS',
-        shown,
-      )
-    // The signer responds but rejects every token.
-    if (revocations === 'stale') throw new NotReady('the signer has no fresh list of revoked tokens', shown)
+    const [wrong] = signerFaults(answer, { tokenKeys, accessTokenSeconds: config.ACCESS_TOKEN_SECONDS })
+    if (wrong !== undefined) throw new NotReady(wrong.detail, shown)
     // The signer still signs with its open keys, but would not start again.
     const { fault } = masterKey
     return fault === null ? shown : { ...shown, detail: `the master key (KEK) cannot be used: ${fault}` }
   })
+}
+
+type SignerFault = {
+  code: 'token_key_not_trusted' | 'token_lifetime_too_long' | 'revocations_stale'
+  detail: string
+}
+
+/** Returns why a signer that responds rejects every token. */
+export function signerFaults(
+  { revocations, tokenKeys: trusted, maxTokenSeconds }: Awaited<SignerHealth>,
+  { tokenKeys, accessTokenSeconds }: Pick<App, 'tokenKeys'> & { accessTokenSeconds: number },
+): SignerFault[] {
+  const inUse = tokenKeys.keys.find(({ kty }) => kty === 'EC')?.kid
+  return [
+    ...(inUse !== undefined && !trusted.includes(inUse)
+      ? [{ code: 'token_key_not_trusted' as const, detail: 'the signer does not trust the key that tokens are signed with: chatelaine signer trust-key' }] // prettier-ignore
+      : []),
+    ...(accessTokenSeconds > maxTokenSeconds
+      ? [{ code: 'token_lifetime_too_long' as const, detail: 'the signer rejects the lifetime of access tokens: its SIGNER_MAX_TOKEN_SECONDS is below ACCESS_TOKEN_SECONDS' }] // prettier-ignore
+      : []),
+    ...(revocations === 'stale'
+      ? [{ code: 'revocations_stale' as const, detail: 'the signer has no fresh list of revoked tokens' }]
+      : []),
+  ]
 }
 
 /**

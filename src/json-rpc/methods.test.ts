@@ -35,7 +35,7 @@ async function ask(method: string, ...params: unknown[]) {
 }
 const calldata = (abi: string, ...args: string[]): Hex => encodeCall(parseAbi(abi).function, args)
 
-/** Records the calls that reach the node while a test runs; `say` answers instead of it. */
+/** Records the calls that reach the node during a test; `say` can answer instead of the node. */
 function watched(t: TestContext, say: (method: string) => unknown = () => undefined) {
   const { rpc } = here.app.chains.get(here.facts.chainId)!
   const methods: string[] = []
@@ -93,7 +93,7 @@ test('every method answers what the node answers', async (t) => {
   assert.deepEqual(new Set(cases.map(([method]) => method)), new Set(METHODS))
   for (const [method, ...params] of cases)
     await t.test(`${method} ${JSON.stringify(params).slice(0, 60)}`, async () => {
-      // The chain may mine a block between two questions.
+      // Accept either block: the chain may mine one between two requests.
       const ofNode = await here.rpc(method, ...params)
       const { result } = await ask(method, ...params)
       if (!isDeepStrictEqual(result, ofNode)) assert.deepEqual(result, await here.rpc(method, ...params))
@@ -276,7 +276,7 @@ test('a receipt is shown once reads see its block', async (t) => {
   const pending = { blockNumber: null, blockHash: null, transactionIndex: null }
   assert.deepEqual((await ask('eth_getTransactionByHash', sent.hash)).result, pending)
 
-  // Another server follows, and has not stored our newest block.
+  // Simulate another server that follows and has not stored our newest block.
   const newest = chain.head.current()!.number
   t.mock.method(chain.head, 'isFollowed', () => false)
   t.mock.method(chain.clock, 'sleep', async () => {})

@@ -90,7 +90,8 @@ export function classify(message: Message, facts: MessageFacts): Classified {
   if (text === null) return plain('opaque', ['unknown'])
   if (!looksLikeLogin(text)) return plain('text', [])
   const login = readLogin(text)
-  if (login === null) return never(plain('login', []), 'the text asks to sign in, and is no login of ERC-4361')
+  if (login === null)
+    return never(plain('login', []), 'the text looks like a sign-in, but is not a valid sign-in message (ERC-4361)')
   const hosts = hostsOf(login)
   const wrong = problemOfLogin(login, facts)
   const found = plain('login', wrong?.isForeign === true ? ['other-domain'] : [], hosts)
@@ -118,7 +119,7 @@ function classifyTyped(typed: TypedData, facts: MessageFacts): Classified {
   if (chainId !== null && chainId !== facts.chainId)
     throw typedDataInvalid(['domain', 'chainId'], 'it is for another network')
   if (chainId === null && isMoving && !isSalt(typed, facts))
-    throw typedDataInvalid(['domain', 'chainId'], 'what moves money names its network')
+    throw typedDataInvalid(['domain', 'chainId'], 'it is missing from a message that can move funds')
   for (const { path, address } of reading.owners)
     if (!address.equals(facts.address)) throw typedDataInvalid(['message', ...path], 'it is not the account that signs')
   // Without a move it would pass every limit, and its page would be empty.

@@ -38,7 +38,7 @@ export async function loadKeys({
 }): Promise<PrivateKeys> {
   let text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
   if (text === null) {
-    if (!create) throw new Error(`the keys of the authorization server are missing: AUTH_KEYS_FILE names no file`)
+    if (!create) throw new Error(NO_KEYS)
     text = JSON.stringify(newKeys())
     await mkdir(dirname(keysFile), { recursive: true })
     // Created exclusively and with its mode in one step: others can never read the keys, and a file is never
@@ -48,14 +48,27 @@ export async function loadKeys({
     await file.sync()
     await file.close()
   }
+  const keys = await readGuarded(keysFile, text)
+  await writePublic(jwksFile, keys)
+  return keys
+}
+
+/** Reads the signing keys and writes nothing. @throws Error as `loadKeys` without `create` */
+export async function readPrivateKeys(keysFile: string): Promise<PrivateKeys> {
+  const text = await readIfThere(keysFile, 'AUTH_KEYS_FILE')
+  if (text === null) throw new Error(NO_KEYS)
+  return readGuarded(keysFile, text)
+}
+
+const NO_KEYS = 'the keys of the authorization server are missing: AUTH_KEYS_FILE names no file'
+
+async function readGuarded(keysFile: string, text: string): Promise<PrivateKeys> {
   const others = whoElseReads(await stat(keysFile))
   if (others !== null)
     throw new Error(
       `AUTH_KEYS_FILE is readable by ${others}, who could sign in as anyone: chmod 600 it, for the server’s user`,
     )
-  const keys = readKeys(text)
-  await writePublic(jwksFile, keys)
-  return keys
+  return readKeys(text)
 }
 
 /**

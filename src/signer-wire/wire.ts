@@ -164,6 +164,8 @@ export type Verbs = {
     request: Record<string, never>
     answer: {
       ok: true
+      /** version of the signer's release */
+      version: string
       accounts: number
       ledgerEntries: number
       revocations: 'fresh' | 'stale' | 'unused'

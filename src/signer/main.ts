@@ -59,6 +59,7 @@ import { openWithdrawals } from './rules/withdrawals.ts'
 import { openWitness, readWitness } from './ledger/witness.ts'
 import { wrappedPage } from './verbs/wrapped.ts'
 import { systemClock, type Clock } from '../clock.ts'
+import { VERSION } from '../version.ts'
 import { VERBS, type Verb } from '../signer-wire/wire.ts'
 
 /**
@@ -241,6 +242,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     // Reports the current contents of the files; they are read every second anyway.
     health: async () => ({
       ok: true,
+      version: VERSION,
       accounts: keys.count(),
       ledgerEntries: ledger.head().count,
       revocations: await revocations.state(),

@@ -34,10 +34,10 @@ for (const from of kinds)
       }
       assert.equal(statSync(folder).mode & 0o777, 0o700)
       assert.equal(statSync(file).mode & 0o777, 0o600)
-      // The indexes and constraints, too.
+      // Indexes and constraints are equal as well.
       assert.deepEqual(await inside(target, readShape), await inside(source, readShape))
       if (from !== to) return
-      // And what was restored can be backed up again.
+      // The restored database can be backed up again.
       const again = await stage.empty(from)
       await stage.restore(await stage.backup(target), again)
       assert.deepEqual(await inside(again, readEveryTable), before)
@@ -69,7 +69,7 @@ test('every table of the schema is in a backup or is named as left out, one that
   })
   assert.deepEqual([...taken, ...Object.keys(LEFT_OUT)].toSorted(), all.map(({ name }) => name).toSorted())
   assert.ok(taken.includes('of_tomorrow'))
-  // One would have to be set again after its table was filled.
+  // A sequence would have to be set after its table was filled.
   assert.equal(sequences.length, 0)
   const file = await stage.backup(source)
   const record = JSON.parse(readFileSync(`${file}.json`, 'utf8')) as SnapshotRecord

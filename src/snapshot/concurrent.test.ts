@@ -19,7 +19,7 @@ test(
     const stage = snapshotStage(t)
     const source = await stage.migrated('postgres')
     assert.ok('url' in source)
-    // Between the accounts, which are copied first, and what refers to them.
+    // Add rows after the accounts were copied, and before the tables that refer to them.
     await inside(
       source,
       ({ query }) =>
@@ -74,7 +74,7 @@ test(
       const source = await stage.migrated('postgres')
       await inside(source, ({ query }) => query(`insert into provider_issuers values ('X', 'https://x.example')`))
       const backed = await inside(source, async ({ query }) => {
-        // Copied before it, so that the backup waits here.
+        // Lock the table before it is copied, so that the backup waits here.
         await query('lock table attempts in access exclusive mode')
         const backed = stage.backup(source).catch((error: unknown) => error)
         const isWaiting = async () => (await query(`select from pg_locks where not granted and relation = 'attempts'::regclass`)).length > 0 // prettier-ignore
@@ -89,12 +89,12 @@ test(
   },
 )
 
-/** On a slow machine some of so many wait longer for a connection than the pool lets them. */
+/** On a slow machine, some of the writers wait for a connection longer than the pool allows. */
 function nobodyHadPlace(error: unknown): void {
   if (!(error instanceof AppError && error.code === 'database_unavailable')) throw error
 }
 
-/** A person with a write of theirs, in one commit. */
+/** Adds a user with a write, in one commit. */
 async function addPerson(
   db: Parameters<Parameters<ReturnType<RootDb['transaction']>['execute']>[0]>[0],
 ): Promise<void> {

@@ -17,7 +17,9 @@ const USERS = ['X-1', 'X-2', 'X-3'] as UserId[]
 const WHOLE = /^This backup restores everything that it lists\.$/m
 const NOT_WHOLE = /^This backup does NOT restore everything that an installation needs\.$/m
 
-/** An installation of three people, as a server leaves it: attested, with a copy of each key, and a write for a sponsor that was carried. */
+/**
+ * Creates an installation of three users: attested, with a copy of each key, and an operation that a sponsor included.
+ */
 async function installation(t: TestContext) {
   const stage = snapshotStage(t)
   const source = await stage.migrated()
@@ -50,7 +52,7 @@ async function installation(t: TestContext) {
         select $1, account_id, 'demo', 1, address, '\\x', $2, '\\x', 1, 1, '', 'SUBMITTED', $3, 0, now() from accounts where user_id = 'X-2'`, [id, sequence, outer]) // prettier-ignore
     await session.query(`insert into carried values ('op_1', 'tx_1')`)
   })
-  /** What a drill of it finds, without the way through a file. */
+  /** Inspects the installation without a backup file. */
   const found = async (verifier?: string) => {
     const all = await inside(source, (session) => inspect(session, verifier))
     return { ...all, false: all.false.toSorted() }
@@ -65,7 +67,7 @@ async function installation(t: TestContext) {
   return { key, source, change, addAccount, addKey, found, drill }
 }
 
-/** What is found of three people with all that belongs to them. */
+/** Findings of three users with all their data. */
 const NOTHING_MISSES = { accounts: 3, attested: 3, false: [], notAttested: 0, withoutKey: [], dangling: [] }
 
 test('a drill ends with 0 where all is there', async (t) => {
@@ -81,7 +83,8 @@ test('a drill ends with 0 where all is there', async (t) => {
 test('a drill ends with 1, and says what is wrong: a key without a copy, a false address, and rows that refer to nothing', async (t) => {
   const { key, source, change, drill } = await installation(t)
   await change(`delete from wrapped_keys where user_id = 'X-3'`)
-  // Somebody who can write to the database says another address, signs it by an identity of their own, and puts that beside the head.
+  // An attacker with write access to the database changes an address, signs it with another identity, and stores that
+  // identity with the head.
   const thief = attestingSigner(addressOf)
   const address = addressOf('X-other')
   await inside(source, async ({ query }) => {
@@ -116,7 +119,7 @@ test('each of these alone is found, and an installation with it is not whole', a
   }
   await change(`delete from wrapped_keys where user_id = 'X-3'`)
   await finds({ withoutKey: ['X-3'] })
-  // The key of another address than the person was told opens nothing of theirs.
+  // A key of an address other than the user's does not recover their funds.
   await inside(source, (session) => addKey(session, 'X-3' as UserId))
   await change(`update wrapped_keys set address = '\\x01' where user_id = 'X-1'`)
   await finds({ withoutKey: ['X-1'] })
@@ -126,7 +129,7 @@ test('each of these alone is found, and an installation with it is not whole', a
   await finds({ dangling: [{ place: 'carried.operation_id', rows: 1 }] })
   await change(`delete from carried where operation_id = 'op_none'`)
 
-  // By the key that the operator knows, also where somebody put another one beside the head.
+  // The key that the operator gave counts, even if an attacker has stored another with the head.
   const thief = attestingSigner(addressOf)
   await inside(source, async ({ query }) => query('update signing_log_head set key = $1', [await thief.identity()]))
   await finds({ attested: 0, false: USERS })

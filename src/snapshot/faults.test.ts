@@ -22,7 +22,7 @@ const told = async (work: Promise<unknown>): Promise<string> =>
     (error: unknown) => (sayFault(error, 'Nothing.') as Error).message,
   )
 
-/** Those that need no database to be found, and two that do. */
+/** Faults that are found without a database, and two that need one. */
 const QUICK = new Set(['a newer format', 'a newer migration', 'another migration', 'another format', 'no manifest', 'no JSON', 'a row changed', 'files/../../escaped']) // prettier-ignore
 
 for (const kind of kinds) {
@@ -36,7 +36,7 @@ for (const kind of kinds) {
     const target = await stage.empty(kind)
     let count = 0
 
-    // The embedded database takes seconds to be made and thrown away: there one of each sort.
+    // The embedded database takes seconds to create and delete, so test one fault of each kind there.
     const isThorough = kind === 'postgres'
     async function refused(name: string, bytes: Buffer | string, pattern: RegExp): Promise<void> {
       const path = typeof bytes === 'string' ? bytes : join(stage.folder, `bad-${++count}`)
@@ -125,12 +125,12 @@ for (const kind of kinds) {
     for (const name of ['files/../../escaped', '../escaped', 'files/auth-keys.json/x', 'files/authorized_keys'])
       await forge(name, /contains an unknown file/, ([first, ...rest]) => [first!, { name, content: Buffer.from('x') }, ...rest]) // prettier-ignore
 
-    // And the one that has none does.
+    // A database without tables is restored.
     await stage.restore(file, target, folder)
     const there = await inside(target, readEveryTable)
     assert.equal(there.accounts!.length, 3)
 
-    // What is there stays as it is.
+    // Existing rows remain unchanged.
     assert.match(
       await told(stage.restore(file, target)),
       'dir' in target ? /embedded database already/ : /database is not empty \(/,
@@ -189,7 +189,7 @@ test('a backup of an older version is brought up to date', async (t) => {
     const { migrated } = await restoreDatabase(target, { file, identities, folder: null, migrations }, async () => {})
     assert.deepEqual(migrated, ['9999_later.sql'])
     await inside(target, async ({ query }) => {
-      // What the migration does with rows it did with the rows of the backup.
+      // The migration also changed the rows of the backup.
       assert.deepEqual(await query('select name, later from networks'), [{ name: 'old', later: 'by old' }])
       assert.equal((await query('select from migrations')).length, migrations.length)
     })
@@ -198,7 +198,7 @@ test('a backup of an older version is brought up to date', async (t) => {
 
 test(
   'a role that may not read everything makes no backup, and one that may make no tables restores none',
-  // A pooler asks as the role of its own settings.
+  // A pooler connects with the role of its own settings.
   { skip: testCluster === null || testPooler === 'transaction' },
   async (t) => {
     const stage = snapshotStage(t)
@@ -219,7 +219,7 @@ test(
       /role of DATABASE_URL has no right to do this.*\(42501\)\. Nothing\./,
     )
     assert.deepEqual(readdirSync(stage.folder), [])
-    // As the guide says.
+    // Grant the privilege as the guide says.
     await inside(source, ({ query }) => query(`grant pg_read_all_data to ${role}`))
     const file = await stage.backup(narrow)
     const target = await stage.empty('postgres')

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { configKeys } from '../config.ts'
 import { collectFiles, FILES, isFileName, NOT_FILES } from './files.ts'
 
-/** Settings of the server that name a place on its disk. */
+/** Settings of the server that name a path. */
 const paths = Object.entries(configKeys)
   .filter(([, { kind, part }]) => kind === 'path' && part !== 'signer')
   .map(([name]) => name)
@@ -29,7 +29,7 @@ test('each file that the settings name is collected, under a name of its own, an
     assert.ok(isFileName(name))
     assert.match(collected.get('settings.env')!, new RegExp(`^${setting}='.*/${setting}'$`, 'm'))
   }
-  // As long as a restore takes, and no longer.
+  // The longest size that a restore accepts.
   const tokens = { KNOWN_TOKENS_FILE: env.KNOWN_TOKENS_FILE! }
   writeFileSync(tokens.KNOWN_TOKENS_FILE, ' '.repeat(4_194_304))
   assert.equal(collectFiles(tokens, folder).find(({ name }) => name === 'known-tokens.json')!.content.length, 4_194_304)

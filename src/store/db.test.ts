@@ -50,7 +50,7 @@ test('a statement that cannot be serialised runs again by itself; within a trans
   const { db, close } = await testDatabase()
   t.after(close)
   await sql`create sequence tries`.execute(db)
-  // A sequence counts whatever is rolled back.
+  // A sequence also counts in transactions that are rolled back.
   const failing = sql`do $$ begin if nextval('tries') % 3 <> 0 then raise exception using errcode = '40001'; end if; end $$`
   const tries = async () => Number((await sql<{ last_value: string }>`select last_value from tries`.execute(db)).rows[0]!.last_value) // prettier-ignore
   await failing.execute(db)
@@ -96,7 +96,7 @@ test(
       await Promise.all(replicas.map((db) => db.destroy()))
       await drop()
     })
-    // Refused by the row type's name in about one of six rounds.
+    // In about one of six rounds, PostgreSQL rejects the name of the row type.
     for (let round = 0; round < 40; round++) {
       await Promise.all(replicas.map((db) => createLedger(db)))
       await sql`drop table migrations`.execute(replicas[0]!)

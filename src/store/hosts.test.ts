@@ -121,7 +121,7 @@ test(
     const db = await open(standbyFirst)
     t.after(() => db.destroy())
     assert.equal(await portOf(db), pair.primary.port)
-    // The standby has it before the primary dies.
+    // The standby must have the row before the primary is killed.
     await pair.synchronous(true)
     await sql`create table things (n int)`.execute(db)
     await pair.synchronous(false)
@@ -137,7 +137,7 @@ test(
     t.after(() => fresh.destroy())
     assert.equal(await portOf(fresh), pair.standby.port)
     assert.deepEqual(rivals, [`127.0.0.1:${pair.standby.port} and 127.0.0.1:${pair.primary.port}`])
-    // The new primary gone, the old one within reach: anyone who has seen the promotion does not go back.
+    // The new primary is down and the old one reachable: a process that has seen the promotion does not go back.
     await pair.standby.kill()
     await assert.rejects(portOf(fresh), { code: 'database_unavailable' })
     await assert.rejects(portOf(db), { code: 'database_unavailable' })
@@ -186,7 +186,7 @@ test(
 
     await pair.standby.promote()
     cable.hang()
-    // The pool fills with connections that are begun to the old primary and hang, until the servers are asked again.
+    // The pool fills with connections to the old primary that hang, until the servers are asked again.
     const asked: Promise<number | null>[] = []
     await untilSo(async () => {
       asked.push(portOf(db).catch(() => null))
@@ -203,7 +203,7 @@ test(
   },
 )
 
-/** A pair whose role may not ask `withdrawn`, and what a log would be told of it. */
+/** Starts a pair of servers whose role may not execute `withdrawn`, and collects log messages. */
 async function withheld(t: TestContext, ...withdrawn: string[]) {
   const pair = await startPair(programs!)
   t.after(() => pair.stop())
@@ -220,7 +220,7 @@ async function withheld(t: TestContext, ...withdrawn: string[]) {
     t.after(() => db.destroy())
     return db
   }
-  // What is promoted has to have the role.
+  // The promoted server must have the role.
   await untilSo(async () => (await pair.standby.ask(`select 1 from pg_roles where rolname = 'plain'`)).length === 1)
   const [old, promoted] = [pair.primary.port, pair.standby.port].map((port) => `127.0.0.1:${port}`)
   return { pair, told, open, old: old!, promoted: promoted! }
@@ -295,6 +295,6 @@ test(
   },
 )
 
-/** A connection that breaks meanwhile says nothing. */
+/** Ignores a connection that breaks while waiting. */
 const untilSo = (isSo: () => Promise<boolean>) =>
   until('what the test waits for', () => isSo().catch(() => false), 20_000)

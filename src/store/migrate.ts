@@ -39,6 +39,34 @@ export async function migrate(db: RootDb, others?: readonly Migration[]): Promis
   assertNotNewer(known, migrations)
 }
 
+/** How the migrations of a database differ from those of this program. */
+type MigrationDifferences = {
+  /** names of migrations that the database lacks */
+  missing: string[]
+  /** names of applied migrations that were changed since */
+  changed: string[]
+  /** newest migration of the database, if this program does not have it */
+  newer: number | null
+}
+
+/** Compares the migrations of a database with those of this program. It writes nothing. */
+export async function compareMigrations(db: RootDb): Promise<MigrationDifferences> {
+  const migrations = await readMigrations()
+  const { rows } = await sql<{ isThere: boolean }>`select to_regclass('migrations') is not null as "isThere"`.execute(
+    db,
+  )
+  const applied = rows[0]!.isThere ? await db.selectFrom('migrations').select(['number', 'sha256']).execute() : []
+  const known = new Map(applied.map(({ number, sha256 }) => [number, sha256]))
+  const newest = Math.max(0, ...known.keys())
+  return {
+    missing: migrations.filter(({ number }) => !known.has(number)).map(({ name }) => name),
+    changed: migrations
+      .filter(({ number, sha256 }) => (known.get(number) ?? sha256) !== sha256)
+      .map(({ name }) => name),
+    newer: newest > migrations.at(-1)!.number ? newest : null,
+  }
+}
+
 function assertNotNewer(known: ReadonlyMap<number, string>, migrations: readonly Migration[]): void {
   const newest = Math.max(...known.keys())
   if (newest > migrations.at(-1)!.number)

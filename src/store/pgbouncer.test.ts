@@ -16,7 +16,7 @@ const skip =
       ? 'PgBouncer is not installed (Debian: apt-get install pgbouncer); .ci/run installs it'
       : false
 
-/** The address of an empty database through PgBouncer. */
+/** Returns the URL of an empty database behind PgBouncer. */
 async function pooledDatabase(t: { after(close: () => Promise<void>): void }): Promise<string> {
   const { url, drop } = await emptyPostgres(testCluster!)
   const bouncer = await startPgBouncer(program!, url)

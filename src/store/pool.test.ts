@@ -12,7 +12,7 @@ import { openPostgres, retrying, type RootDb } from './db.ts'
 
 const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
 
-/** A database behind a cable, and what a log would be told of it. */
+/** Opens a database behind a proxy that can be cut, and collects log messages. */
 async function behindCable(t: TestContext, options: { pool?: number; deadlineMs?: number } = {}) {
   const { url, drop } = await emptyPostgres(testCluster!)
   t.after(drop)
@@ -160,7 +160,9 @@ test('a name that leads nowhere, a wrong database and a closed port are away', o
   }
 })
 
-/** A server that takes a connection, says that it is ready, and answers the first statement as told. */
+/**
+ * Starts a server that accepts a connection, reports that it is ready, and answers the first statement with this error.
+ */
 async function saying(t: TestContext, severity: string, code: string): Promise<string> {
   const message = (type: string, body: string) => {
     const length = Buffer.alloc(4)
@@ -236,6 +238,6 @@ test('what is wrong with a statement stays an error of ours', async () => {
   )
 })
 
-/** A connection that breaks meanwhile says nothing. */
+/** Ignores a connection that breaks while waiting. */
 const untilSo = (isSo: () => Promise<boolean>) =>
   until('what the test waits for', () => isSo().catch(() => false), 15_000)

@@ -12,7 +12,7 @@ test('a time of the database is a date, whatever it is', async () => {
     for (const [text, expected] of Object.entries(is)) {
       const at = await read(text)
       assert.equal(at.toISOString(), expected, text)
-      // And what was read is written.
+      // A time that was read can be written again.
       assert.equal((await sql<{ at: Date }>`select ${at}::timestamptz as at`.execute(db)).rows[0]!.at.toISOString(), expected) // prettier-ignore
     }
     assert.equal((await sql<{ at: Date | null }>`select null::timestamptz as at`.execute(db)).rows[0]!.at, null)

@@ -17,7 +17,7 @@ test('every table belongs to one of the two programs, or to both: one that nobod
     rows.map(({ name }) => name).filter((name) => !written.has(name)),
     ['migrations'],
   )
-  // What signs people in is written by one of them alone.
+  // Tables that decide about sign-ins are written by only one of the two roles.
   const both = OF_AUTH.whole.filter((name) => OF_API.whole.includes(name))
   assert.deepEqual(both, ['networks', 'activity', 'signing_log_head'])
 })

@@ -122,13 +122,40 @@ const FORBIDDEN = {
   'undo revocations': sql`has_table_privilege('revoked_grants', 'delete') or has_any_column_privilege('applications', 'update')`,
 }
 
-/** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */
-export async function assertNarrow(db: RootDb): Promise<void> {
+/** Returns what the role of this connection can do and the API must not. */
+export async function findForbidden(db: RootDb): Promise<string[]> {
   const can: string[] = []
   for (const [what, privilege] of Object.entries(FORBIDDEN)) {
     const { rows } = await sql<{ can: boolean }>`select ${privilege} as can`.execute(db)
     if (rows[0]!.can) can.push(what)
   }
+  return can
+}
+
+/** Returns the tables that the role of this connection cannot use as these grants say. */
+export async function findMissingGrants(db: RootDb, { whole, read, without }: Grants): Promise<string[]> {
+  const wanted = [
+    ...whole.map((table) => ({ table, privileges: ['select', 'insert', 'update', 'delete'] })),
+    ...read.map((table) => ({ table, privileges: ['select'] })),
+  ]
+  const missing: string[] = []
+  for (const { table, privileges } of wanted)
+    for (const privilege of privileges) {
+      const { rows } = await sql<{ can: boolean }>`select has_table_privilege(${table}, ${privilege}) as can`.execute(
+        db,
+      )
+      if (!rows[0]!.can) missing.push(`${privilege} on ${table}`)
+    }
+  for (const table of Object.keys(without)) {
+    const { rows } = await sql<{ can: boolean }>`select has_any_column_privilege(${table}, 'select') as can`.execute(db)
+    if (!rows[0]!.can) missing.push(`select on ${table}`)
+  }
+  return missing
+}
+
+/** Checks that the role of this connection is not too powerful for the API. @throws Error naming what it can do */
+export async function assertNarrow(db: RootDb): Promise<void> {
+  const can = await findForbidden(db)
   if (can.length > 0)
     throw new Error(
       `the role of DATABASE_URL can ${can.join(', ')}: the API needs a role of its own, see chatelaine database roles`,

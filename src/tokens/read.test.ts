@@ -33,10 +33,10 @@ const TOKENS: Record<string, { facts: typeof NOTHING; state: 'KNOWN' | 'FAILED';
   DecimalsMaxToken: { facts: { symbol: 'DMAX', name: 'Decimals', decimals: 0 }, state: 'KNOWN' },
   LyingToken: { facts: NOTHING, state: 'FAILED' },
   Silent: { facts: NOTHING, state: 'FAILED' },
-  // A collectible has no decimals to tell.
+  // A collectible has no decimals.
   SampleItems: { facts: { symbol: 'SITM', name: 'Sample Items', decimals: 0 }, state: 'KNOWN', form: 'ERC1155' },
 }
-/** What a token calls itself, without what it is. */
+/** Returns the metadata of a token, without its standards. */
 const wordsOf = ({ symbol, name, decimals }: TokenFacts) => ({ symbol, name, decimals })
 const addressOf = (name: string): Hex => `0x${Buffer.from(name).toString('hex').padStart(40, '0').slice(-40)}`
 
@@ -72,7 +72,7 @@ suite('what tokens call themselves', () => {
       .insertInto('cursors')
       .values({ chain_id: 31337, block_number: 0, block_hash: fromHex(hash), finalized_number: -1, ...lease })
       .execute()
-    // A new object each time: what was remembered belongs to the network.
+    // Use a new object each time, because the memory belongs to the network.
     chain = {
       ...{ chainId: 31337, name: 'devnet', symbol: 'ETH', coin: 'Ether', decimals: 18, finality: 'finalized' as const },
       ...{
@@ -86,7 +86,7 @@ suite('what tokens call themselves', () => {
       },
     }
   })
-  /** Another one that remembers nothing. What it asks in the background ends with its test, as what `chain` asks does. */
+  /** Opens another network without memory. Its background queries end with its test, like those of `chain`. */
   const others: Chain[] = []
   const copyOf = (of: Chain): Chain => {
     const copy = chainLike(of)
@@ -107,7 +107,7 @@ suite('what tokens call themselves', () => {
     const found = await app.db.selectFrom('tokens').selectAll().execute()
     return new Map(found.map((row) => [toHex(row.address), row]))
   }
-  /** The node, but something happens to its batches. */
+  /** The node, with changed batches. */
   const badNode = (
     batch: (asked: number, real: () => Promise<unknown[]>) => Promise<unknown[]>,
   ): { chain: Chain; asked: () => number } => {
@@ -123,7 +123,7 @@ suite('what tokens call themselves', () => {
     const stored = await rows()
     for (const [name, { state, form }] of Object.entries(TOKENS)) {
       const row = stored.get(addressOf(name))!
-      // The collection says that it is one.
+      // The collection identifies itself as one.
       assert.equal(row.state, form === undefined ? state : 'KNOWN', name)
       assert.ok(row.retry_at!.getTime() > Date.now(), name)
     }
@@ -156,7 +156,7 @@ suite('what tokens call themselves', () => {
     const node = badNode((_asked, answer) => answer())
     await Promise.all(Array.from({ length: 20 }, () => readTokenFacts(app, node.chain, addressOf('Bytes32Token'))))
     await refreshTokens(app, node.chain)
-    // The readers' answer is stored, because the block they asked at is.
+    // The reader's answer is stored, because its block is stored.
     assert.equal(node.asked(), 1)
     assert.equal((await rows()).get(addressOf('Bytes32Token'))!.state, 'KNOWN')
     await readTokenFacts(app, copyOf(node.chain), addressOf('Bytes32Token'))

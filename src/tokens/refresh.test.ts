@@ -26,17 +26,17 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   let database: TestDatabase
   let app: App
   let script: ScriptedChain
-  /** what the token answers by selector, and whose block it was asked at; it never has decimals when they are null */
+  /** answers of the token by selector, and the block at which it was asked; null: it has no decimals */
   let told: {
     name: string
     decimals: Hex | null
     isCollection: boolean
-    /** to other calls, by the first characters of their data */
+    /** answers to other calls, by the first characters of their data */
     answers: Record<string, Hex>
     places: Set<unknown>
     elsewhere?: { block: Hex; name: string }
   }
-  /** holds back the answers to the next question */
+  /** holds back the answers to the next query */
   let hold: (() => Promise<void>) | null
   before(async () => {
     database = await testDatabase()
@@ -80,7 +80,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     }
   })
 
-  /** The follower stores a block on top of what it has. */
+  /** Stores a block on top of the followed ones. */
   async function store({ number, hash, parentHash, timestamp }: ScriptedBlock): Promise<void> {
     const block = { chain_id: 31337, number, hash: fromHex(hash), parent_hash: fromHex(parentHash), base_fee: null }
     await app.db
@@ -95,7 +95,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
       .onConflict((on) => on.column('chain_id').doUpdateSet(place))
       .execute()
   }
-  /** The follower takes back everything above a block, as it does: cursor first, the block last. */
+  /** Retracts everything above a block like the follower: cursor first, blocks last. */
   async function retractTo({ number, hash }: ScriptedBlock): Promise<void> {
     await app.db.transaction().execute(async (db) => {
       await db
@@ -107,7 +107,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     })
   }
   const rows = () => app.db.selectFrom('tokens').select(['symbol', 'decimals', 'state', 'asked_block']).execute()
-  /** Starts a look at the tokens that are due, and returns when the node has answered and its answer is held back. */
+  /** Starts a refresh, and returns when the node has answered and its answer is held back. */
   async function refreshHeld(): Promise<{ goOn: () => Promise<void> }> {
     const { promise, resolve } = Promise.withResolvers<void>()
     let isAsked = false
@@ -121,7 +121,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   test('what a token said before a reorganisation is not stored after it; it is asked again, at the stored block', async () => {
     await store(script.blocks[0]!)
     await store(script.mine())
-    // A newest block that was never stored.
+    // Set a newest block that was never stored.
     script.chain.head.set({ ...script.mine(), baseFee: null })
     await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
     const refreshed = await refreshHeld()
@@ -176,7 +176,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
   })
 
   test('the reader itself stores nothing that was said, only that the token is to be asked', async () => {
-    // Nothing is followed yet, so there is no block at which to ask for good.
+    // No block is followed yet, so there is none at which answers can be stored.
     script.chain.head.set({ ...script.mine(), baseFee: null })
     await readTokenFacts(app, script.chain, TOKEN)
     await readFactsOfTokens(app, script.chain, [addressOf(0x71)])
@@ -238,7 +238,7 @@ suite('what is stored of tokens when the chain changes its mind', () => {
     assert.deepEqual(await named(), ['renamed', 7], 'a reader is no transfer')
     await noteTokens(app.db, script.chain, [{ address: TOKEN, form: 'ERC20' }])
     assert.deepEqual(await named(), ['again', 8])
-    // It is paused: what it said stays.
+    // The token fails now: its stored answer remains.
     told = { ...told, name: '', decimals: null }
     await aged(86_400)
     assert.deepEqual(await named(), ['again', 8])

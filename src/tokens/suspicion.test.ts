@@ -49,7 +49,7 @@ suite('a token is suspected by its own words', () => {
     ['USDC', '', 60, ['same_symbol']],
     ['usdc ✔', 'Circle USDC', 60, ['same_symbol']],
     ['USDC', 'Under Sea Diving Club', 25, ['same_symbol']],
-    // Its name is said, or begun, and not in two letters.
+    // Names that contain or begin with the known name, except for two-letter ones.
     ['USDC', 'USD Coin (Bridged)', 60, ['same_symbol']],
     ['USDC', 'USD Co', 60, ['same_symbol']],
     ['USDC', 'US', 25, ['same_symbol']],

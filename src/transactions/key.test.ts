@@ -51,11 +51,11 @@ test('a key is free again a day after its transaction became final, never before
   await age(23)
   assert.equal(await isReplay(), true, 'not within the day')
   await age(2)
-  // Every use of a key leaves it to the next, also beyond those that one statement looks for.
+  // Each use of a key frees it for the next one, even beyond the uses of one read.
   for (let use = 1; use < 6; use++) {
     const { isReplay: isOld, answer } = await repeat()
     assert.equal(isOld, false, `use ${use}`)
-    // Counted without a gap: a database that has lost some is told of all of them by the ledger.
+    // Uses are numbered without gaps, so the ledger can restore all uses that a database has lost.
     assert.equal(answer.id, transactionIdOf({ ...scopeOf(writer), key: 'k' }, use))
     assert.equal(await isReplay(), true)
     for (let block = 0; block < 5; block++) await world.mine()
@@ -71,7 +71,7 @@ test('a database whose clock jumped a day ahead frees no key that has been final
   const { isFinal, transitions } = await readTransaction(world.first.app, writer, answer.id)
   assert.equal(isFinal, true)
   assert.ok(Date.now() - Date.parse(transitions.at(-1)!.at) < 60_000, 'by our own clock it has been final for seconds')
-  // now() is 25 hours further: everything that the database wrote down is so much older to it, nothing else is.
+  // Move the clock by 25 hours: make all stored times older.
   await sql`update transactions set created_at = created_at - interval '25 hours', updated_at = updated_at - interval '25 hours' where id = ${answer.id}`.execute(
     world.db,
   )

@@ -14,7 +14,7 @@ const all: Record<'transactions' | 'operations', Moves> = {
 const STATES = ['BOUND', 'VACANT', 'SUBMITTED', 'MINED', 'FINALIZED', 'REVERTED', 'FAILED', 'REPLACED', 'CANCELLED']
 const OTHER = sql.lit('OTHER')
 
-/** A row in each state, named after it. */
+/** Inserts a row in each state, named after the state. */
 async function fill(db: Db): Promise<void> {
   const account = '00000000-0000-0000-0000-000000000001'
   await sql`insert into accounts (account_id, address, user_id) values (${account}, '\\x01', 'demo:rows')`.execute(db)
@@ -79,7 +79,7 @@ test('a change of a row happens in the states that its cause has, and leaves alo
   }
 })
 
-/** Each cause under the states that it may find: the table read the other way round, by hand. */
+/** Causes by the states from which they may change, written by hand in the opposite direction of the table. */
 const CAUSES: Record<keyof typeof all, Record<string, string>> = {
   transactions: {
     NONE: 'bind holdForeign holdSkipped reconcile',

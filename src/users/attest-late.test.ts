@@ -14,7 +14,7 @@ import { findUser, provenUser } from './find.ts'
 import { insertAccount } from './sign-in.ts'
 import { stoppedClock } from '../../test/kit/clock.ts'
 
-/** A database with a signer that has some accounts, and may get others by `restore-keys`. */
+/** A database with a signer that has some accounts, and can get others by `restore-keys`. */
 async function house(t: TestContext) {
   const { db, close } = await testDatabase()
   t.after(close)
@@ -55,7 +55,7 @@ async function house(t: TestContext) {
           .execute()
       return userId
     },
-    /** Accounts alone, all at once. */
+    /** Adds only accounts, all at once. */
     async addMany(most: number, by?: ReturnType<typeof attestingSigner>) {
       const rows = Array.from({ length: most }, (_, n) => {
         const [userId, subject] = [`X-many${n}` as UserId, `many${n}`]
@@ -84,7 +84,7 @@ test('keys that come after the pass of a new identity are attested by a later lo
   assert.equal(await attestAccounts(app), 1)
   const before = await stored('X-2')
   assert.equal(await attestAccounts(app), 0)
-  // restore-keys --identity takes keys by what the old one said: it stays until there is a better word.
+  // `restore-keys --identity` trusts the attestations of the old signer, so they remain until there are new ones.
   assert.deepEqual(await stored('X-2'), before)
   await assert.rejects(address(app, 'X-2'), notProven)
   known.add('X-2').add('X-3')
@@ -105,7 +105,7 @@ test('accounts that the signer does not have keep no other one from being attest
   const one = await attestAccounts(app)
   assert.ok(asked.flat().length < 400, 'a look is bounded')
   assert.equal(one + (await attestAccounts(app)), 1)
-  // And it begins again.
+  // The next round begins at the first account again.
   known.add(first.user_id)
   assert.equal((await attestAccounts(app)) + (await attestAccounts(app)), 1)
 })

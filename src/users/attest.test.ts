@@ -19,7 +19,7 @@ import { insertAccount, signIn } from './sign-in.ts'
 import { until } from '../../test/kit/until.ts'
 import { stoppedClock } from '../../test/kit/clock.ts'
 
-/** A database with a real signer, as a server has them. */
+/** A database with a real signer, as in a server. */
 async function house(t: TestContext) {
   const [place, { db, close }] = await Promise.all([makePlace(), testDatabase()])
   let signer = await startSigner(place)
@@ -90,7 +90,7 @@ suite('an address that the database was given by someone else is an error', () =
     await attestAccounts(app)
     const [first, second] = [await stored('X-1'), await stored('X-2')]
     assert.equal(await address(app, 'X-1'), one.address)
-    // Out of the way, or the database itself refuses the same address twice.
+    // Change the other row first, because the database rejects equal addresses.
     await set('X-2', { address: FOREIGN })
     await assert.rejects(address(app, 'X-2'), notProven)
     await set('X-1', { address: two.address })
@@ -100,7 +100,7 @@ suite('an address that the database was given by someone else is an error', () =
     for (const fresh of [app, open()]) {
       await assert.rejects(address(fresh, 'X-1'), notProven)
       await assert.rejects(address(fresh, 'X-2'), notProven)
-      // Nobody is signed in to it either: the next page would show it.
+      // The user cannot sign in to it either, because the next page would show the address.
       await assert.rejects(person(fresh, 1), notProven)
     }
     assert.deepEqual(errors.slice(0, 2), [
@@ -165,7 +165,7 @@ test('a read of what was checked asks nobody and checks nothing again', async (t
   const user = (await findUser(app, 'X-1'))!
   await provenUser(app, user)
   const identity = await attestingIdentity(app)
-  // By time of the processor, one beside the other: the machine may be busy.
+  // Measure processor time of both alternately, because the machine may be busy.
   const spent = { read: 0, checked: 0 }
   for (let round = 0; round < 20; round++) {
     let before = process.cpuUsage()
@@ -207,7 +207,7 @@ test('a signer with a new identity attests anew, and what the old one attested i
   await attestAccounts(open())
   await db.deleteFrom('signing_log_head').execute()
   await restart(true)
-  // The key came with `restore-keys`; here the new store has made another account of the same person.
+  // The key was restored by `restore-keys`. Here, the new store has created another account of the same user.
   await signer().createAccount({ userId: 'X-1' })
   await assert.rejects(address(open(), 'X-1'), notProven)
   await db
@@ -261,7 +261,8 @@ test('an identity that someone wrote into the database attests nothing where SIG
   t.after(() => pinned.close())
   await assert.rejects(address(open(pinned), 'X-1'), { code: 'signer_unavailable' })
 
-  // Nobody has named it: what the database says holds until the signer has said its own, and is not remembered beyond that.
+  // Without a configured identity, the database's value counts until the signer has reported its own, and is not
+  // remembered.
   const unpinned = open(connectSigner({ path: place.env.SIGNER_SOCKET! }))
   t.after(() => unpinned.signer.close())
   assert.equal(await address(unpinned, 'X-1'), FOREIGN)

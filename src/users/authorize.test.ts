@@ -9,7 +9,7 @@ import { addConsent } from '../oauth/consents.ts'
 import { ownAccount } from './authorize.ts'
 import { linkIdentity } from './identities.ts'
 
-/** Consents are not asked for here. */
+/** These tests need no consents. */
 const ANY = { redirectUris: [], secretHashes: [] }
 
 test('an application reads nobody by an identity that is not proven to be theirs', async (t) => {

@@ -7,7 +7,7 @@ import { writeCursor } from '../http/cursor.ts'
 import { addConsent } from '../oauth/consents.ts'
 import { obtainTokens, post, REDIRECT } from '../../test/rehearsal.ts'
 
-/** Consents are not asked for here. */
+/** These tests need no consents. */
 const ANY = { redirectUris: [], secretHashes: [] }
 
 let here: World
@@ -70,7 +70,7 @@ test('people of one application find each other by their exact name, and see a p
 
 test('who is not of the application, or did not allow being found, is not there, in the words for nobody', async () => {
   const { db } = here.app
-  // Alice signed in to the demo application; Dan came to this one before it asked for the directory.
+  // Alice signed in to the demo application. Dan signed in to this one before it requested the directory.
   const dan = (await here.person('dan')).userId
   const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', dan).executeTakeFirstOrThrow() // prettier-ignore
   await db.insertInto('application_users').values({ client_id: 'social', account_id: accountId }).execute()
@@ -132,7 +132,7 @@ test('an application lists who allowed it to read them, each once, the newest fi
   for (const name of people) {
     const { userId } = await here.person(name)
     const { account_id: accountId } = await db.selectFrom('accounts').select('account_id').where('user_id', '=', userId).executeTakeFirstOrThrow() // prettier-ignore
-    // All at the same time but one: the order is total all the same.
+    // All users but one have the same time: the order is total nevertheless.
     const created_at = name === 'gil' ? '2026-01-02T00:00:00.000002Z' : '2026-01-02T00:00:00.000001Z'
     await db
       .insertInto('application_users')

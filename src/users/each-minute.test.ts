@@ -5,7 +5,7 @@ import { stoppedClock } from '../../test/kit/clock.ts'
 
 const MINUTE_MS = 60_000
 
-/** Its `work` is what `answers` says in turn; `told` is what came of it. */
+/** Runs `work` with these results in turn; `told`: the calls of `done` and `failed`. */
 function running(answers: (() => number | Promise<number>)[]) {
   const clock = stoppedClock()
   const told: string[] = []

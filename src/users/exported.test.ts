@@ -101,7 +101,7 @@ test('two tabs take at once: the one that is refused does not take back the mark
           await mayRefuse.promise
           throw refusal()
         },
-        // What the signer said before the other took it arrives after.
+        // The signer's answer from before the other export arrives after it.
         keyExport: async () => {
           const said = saying(null)
           await maySay.promise
@@ -159,7 +159,7 @@ test('keys that the signer’s operator takes out count as exported by the next 
     const isExpected = await stopLane(db, { chainId: 31_337, sender: address, nonce: 5, hash: null, reason: 'foreign_nonce' }) // prettier-ignore
     assert.equal(isExpected, true)
   }
-  // A place from a longer ledger: the older one is read from its start. Of a process that begins, the same.
+  // The position is from a longer ledger, so an older ledger is read from its start, as in a new process.
   await db.updateTable('accounts').set({ exported_at: null }).where('user_id', 'in', users).execute()
   const longer = { through: where.through + 9 }
   assert.equal(await markExported({ db, signer }, longer), 2)
@@ -214,7 +214,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   assert.equal((await run('--accept', confirmation!)).code, 0)
   signer = await start()
   await assert.rejects(far(left), refused('nonce_gap'))
-  // The same process as before: its ledger is a longer one by now.
+  // The process continues: its ledger is longer now.
   for (let n = 0; n < 9; n++) await signer.createAccount({ userId: `X-more${n}` })
   assert.ok((await signer.health()).ledgerEntries > where.through)
   await markExported({ db, signer }, where)
@@ -223,7 +223,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   await far(left)
   await assert.rejects(far(stays), refused('nonce_gap'))
 
-  // A process that had passed these records by in another ledger.
+  // A process that passed these records in another ledger.
   await db.updateTable('accounts').set({ elsewhere: null }).where('user_id', '=', left).execute()
   const passed: ExportedPlace = {
     through: (await signer.health()).ledgerEntries,
@@ -233,7 +233,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
   await markExported({ db, signer }, passed)
   assert.deepEqual([readKeptStatement((await kept(left))!)!.at, passed.isTold], [said.at, false])
 
-  // A row that cannot be read holds up nobody else's.
+  // A row that cannot be parsed does not block other users' rows.
   for (const wrong of [
     'x',
     'null',
@@ -249,7 +249,7 @@ test('what the signer says of keys that left is kept, and a signer that was rest
     assert.ok(JSON.parse(lines.at(-1)!).end, wrong)
   }
 
-  // A database that someone wrote into: what the signer never signed it does not believe.
+  // An attacker wrote into the database: the signer rejects statements that it never signed.
   await db
     .updateTable('accounts')
     .set({ elsewhere: (await kept(left))! })

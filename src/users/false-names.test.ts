@@ -17,7 +17,7 @@ test('no name of another person stands beside an address: swapped in the databas
   await attestAccounts(app)
   const { status, body } = await alice.post('/v1/tokens/transfers', { tokenType: 'NATIVE', amount: '0.001', toUserId: carol.userId }) // prettier-ignore
   assert.equal(status, 200, JSON.stringify(body))
-  // What another process would show: one that remembers nothing of either.
+  // Returns the names that another process without memory would show.
   const shown = async () => {
     const fresh = appLike(app)
     const of = { accountId: accountIdOf('DEV', 'alice'), chainId: facts.chainId, address: alice.address.toLowerCase() as `0x${string}` } // prettier-ignore
@@ -26,7 +26,7 @@ test('no name of another person stands beside an address: swapped in the databas
     const { hasSignedIn } = await showRecipient(fresh, { by: 'userId', provider: 'DEV', subject: 'dave' }, address)
     return [entries.map(({ name }) => name), hasSignedIn]
   }
-  // Who signed in by a page has a name; here it is their id.
+  // Users who signed in by a page have a name; here it is their id.
   await until('it is mined', async () => (await shown())[0]!.toString() === 'carol')
   assert.deepEqual(await shown(), [['carol'], null])
   const set = (userId: string, address: string) =>

@@ -131,7 +131,7 @@ suite('what someone writes into the table of identities', () => {
       assert.deepEqual([status, body.code], [503, 'identity_not_proven'])
     }
     await assert.rejects(pregenerate(app, { provider: 'DEV', providerUserId: 'payee' }), notProven)
-    // The person whose identity was moved is not let into the other account, nor is their browser.
+    // The user whose identity was moved cannot sign in to the other account, and neither can their browser.
     await assert.rejects(here.person('payee'), notProven)
     await move('payee', 'payee')
     for (const to of [{ toUserId: 'DEV-payee' }, byName]) assert.equal((await pay(to)).body.recipient.address.toLowerCase(), payee.address.toLowerCase()) // prettier-ignore

@@ -144,7 +144,7 @@ test('a first sign-in that ends leaves no account without its identity, nor the 
     for (const where of ['accounts', 'identities'] as const)
       assert.equal((await db.selectFrom(where).select('account_id').execute()).length, 1, where)
   }
-  // As someone who can delete the row leaves it.
+  // The state that an attacker leaves who can delete the row.
   await signIn(app, { ...alice, subject: '8' })
   await db.deleteFrom('identities').where('subject', '=', '8').execute()
   assert.equal(await linkIdentity(app, owner, { ...alice, subject: '8' }), 'has_own_account')
@@ -179,7 +179,8 @@ test('of a link and a first sign-in at once one is first, on two connections, an
     (await db.selectFrom('accounts').select('account_id').where('user_id', '=', `TWO-${subject}` as UserId).execute()).length > 0 // prettier-ignore
   const leadsTo = async (subject: string): Promise<string> =>
     (await db.selectFrom('identities').select('account_id').where('provider', '=', 'TWO').where('subject', '=', subject).executeTakeFirstOrThrow()).account_id // prettier-ignore
-  // One of the two is not committed yet when the other comes. Embedded, that one waits for the connection.
+  // One of two sign-ins is not committed yet when the other begins. In the embedded database, the other waits for the
+  // connection.
   const during = async <T>(first: (app: App) => Promise<unknown>, second: () => Promise<T>): Promise<T> => {
     let late: Promise<T> | undefined
     await (db as RootDb).transaction().execute(async (inside) => {

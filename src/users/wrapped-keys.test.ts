@@ -62,7 +62,7 @@ test('a key is in the database before its address is, and a signer without its d
   const { code, out, err } = await command(place.env, ['signer', 'restore-keys', file])
   assert.deepEqual([code, err], [0, ''])
   assert.match(out, /^40 keys restored, 0 already present, 0 rejected\./)
-  // Nothing is signed on a ledger that has lost what was signed, before the chains were asked.
+  // After the ledger lost signatures, the signer refuses to sign before the chains were asked.
   await restart()
   await assert.rejects(signer().createAccount({ userId: 'X-1' }), { code: 'ledger_damaged' })
   await signer().end('SIGTERM')
@@ -74,7 +74,7 @@ test('a key is in the database before its address is, and a signer without its d
   )
   await restart()
   for (const { userId, address } of people) assert.equal((await signer().createAccount({ userId })).address, address)
-  // The second place has them as this signer wraps them.
+  // The second copy has the keys as this signer wraps them.
   assert.equal(await copyWrappedKeys(app), 40)
   const ids = await db.selectFrom('wrapped_data_keys').select('id').execute()
   assert.equal(ids.length, 1, 'and no data key that nothing needs')
@@ -91,7 +91,7 @@ test('a key counts as new for the row that it was made for, and not for one that
   for (const table of ['identities', 'accounts'] as const) await db.deleteFrom(table).execute()
   assert.equal((await signIn(app, person(1))).address, address)
   await pregenerate(app, { provider: 'X', providerUserId: '2' })
-  // As if the process had been killed between the signer's answer and the row: the address may have been told by then.
+  // Simulate a process killed between the signer's answer and the row. The address may already have been returned.
   await signer().createAccount({ userId: 'X-3' })
   await signIn(app, person(3))
   assert.deepEqual(await Promise.all(['X-1', 'X-2', 'X-3'].map(isKeyNew)), [false, false, false])
@@ -130,7 +130,7 @@ test('a signer that began anew takes nobody’s key out of the database', async 
   const kept = (text: string) => text.split('\n').find((line) => line.includes('"X-1"'))
   assert.equal(kept(await exported()), kept(before))
   await copyWrappedKeys(app)
-  // The one that this signer made is in one place only; said once.
+  // The key that this signer made is stored only once. The problem is logged once.
   assert.deepEqual(errors, [['wrapped_key_of_another_address', { userId: 'X-1' }]])
 })
 

@@ -51,7 +51,7 @@ export const sendingMutants: Mutant[] = [
     throw new AppError('chain_timeout', 'The node did not answer.')
   }\n`,
       ],
-      ['transactions/lanes/send.ts', '/** Sign, store, broadcast.', `${FORGET}\n/** Sign, store, broadcast.`],
+      ['transactions/lanes/send.ts', 'async function finish(', `${FORGET}\nasync function finish(`],
       RANDOM_IDS,
     ],
   },
@@ -100,8 +100,8 @@ export const sendingMutants: Mutant[] = [
     patches: [
       [
         'follower/apply.ts',
-        '  await moveCursor(db, chain.chainId, held, next)\n  // Also where',
-        '  await moveCursor(app.db, chain.chainId, held, next)\n  // Also where',
+        '\n  await moveCursor(db, chain.chainId, held, next)',
+        '\n  await moveCursor(app.db, chain.chainId, held, next)',
       ],
     ],
   },

@@ -18,8 +18,8 @@ const MUTANTS: Record<string, { file: string; from: string; to: string }> = {
   },
   'what failed pays no fee': {
     file: 'history/native.ts',
-    from: '    // What failed has paid for it, too.\n',
-    to: '    if (!receipt.status) continue\n',
+    from: '    add({ ...place, batchIndex: FEE_PLACE,',
+    to: '    if (!receipt.status) continue\n    add({ ...place, batchIndex: FEE_PLACE,',
   },
   'the value of what failed is counted': {
     file: 'history/native.ts',

@@ -1,7 +1,7 @@
 import type { Abi, AbiFunction, AbiParameter, AbiParameterToPrimitiveType, ParseAbiItem } from 'abitype'
 import { InvalidInput } from './errors.ts'
 
-/** One function: its signature, its JSON item, or an ABI from which `functionName` chooses. */
+/** A function: its signature, its JSON item, or an ABI in which `functionName` selects one. */
 export type AbiSource = string | AbiFunction | Abi
 
 /** A call. `address` is the contract, 0x-prefixed. */
@@ -15,7 +15,7 @@ export type ContractCall<A extends AbiSource, N extends string = string> = {
 type Choice<A, N> = A extends Abi ? { functionName: N & NamesOf<A> } : { functionName?: undefined }
 type NamesOf<A extends Abi> = Extract<A[number], { type: 'function' }>['name']
 
-/** The function that a call names; `AbiFunction` where the compiler cannot know it. */
+/** The function that a call names; `AbiFunction` if the compiler cannot determine it. */
 export type FunctionOf<A extends AbiSource, N extends string = string> = A extends string
   ? Parsed<A>
   : A extends AbiFunction
@@ -24,7 +24,7 @@ export type FunctionOf<A extends AbiSource, N extends string = string> = A exten
       ? Extract<A[number], { type: 'function'; name: N }>
       : AbiFunction
 
-// The service writes `tuple(…)` where abitype writes `(…)`; lines after the function declare errors.
+// The service writes `tuple(…)`, while abitype writes `(…)`. Lines after the function declare errors.
 type Parsed<S extends string> = string extends S ? AbiFunction : Known<ParseAbiItem<Prefixed<Untupled<FirstLine<S>>>>>
 type Known<F> = [F] extends [never] ? AbiFunction : F extends AbiFunction ? F : AbiFunction
 type FirstLine<S extends string> = S extends `${infer First}\n${string}` ? Trimmed<First> : Trimmed<S>
@@ -41,7 +41,7 @@ type Inputs<P extends readonly AbiParameter[]> = {
   readonly [I in keyof P]: Written<AbiParameterToPrimitiveType<P[I], 'inputs'>>
 }
 
-/** The result: one value; several as an object by name, or as an array if one has no name; none: undefined. */
+/** Type of a result: one value; for several, an object by name, or an array if one has no name; undefined for none. */
 export type ResultOf<F extends AbiFunction> = AbiFunction extends F
   ? unknown
   : F['outputs'] extends readonly []
@@ -50,12 +50,12 @@ export type ResultOf<F extends AbiFunction> = AbiFunction extends F
       ? Read<AbiParameterToPrimitiveType<Only, 'outputs'>>
       : Read<AbiParameterToPrimitiveType<{ type: 'tuple'; components: F['outputs'] }, 'outputs'>>
 
-/** Every integer of a result is a bigint, of each width. */
+/** Type of a result value: every integer, of any width, is a bigint. */
 type Read<T> = T extends number ? bigint : T extends object ? { [K in keyof T]: Read<T[K]> } : T
-/** An integer argument is a bigint; a safe integer is accepted for the small types. */
+/** Type of an argument: every integer is a bigint; for small types, a safe integer is accepted as well. */
 type Written<T> = T extends number ? number | bigint : T extends object ? { readonly [K in keyof T]: Written<T[K]> } : T
 
-/** A call in its wire form: the ABI of one function as text, each argument as text. */
+/** A call in the API's form: the ABI of one function as text, each argument as text. */
 export type WireCall = { address: string; abi: string; args?: string[] }
 
 type LooseCall = {
@@ -65,7 +65,10 @@ type LooseCall = {
   args?: readonly unknown[] | undefined
 }
 
-/** Writes a call for the wire. @throws InvalidInput  for an ambiguous function, or an argument that is no value of an ABI */
+/**
+ * Converts a call to the API's form. @throws InvalidInput  for an ambiguous function, or an argument that is no ABI
+ * value
+ */
 export function wireCallOf({ address, abi, functionName, args = [] }: LooseCall): WireCall {
   return {
     address,
@@ -95,7 +98,7 @@ function argumentText(value: unknown, pointer: string): string {
   return String(plain(value, pointer))
 }
 
-/** Integers become text: JSON would round them. */
+/** Converts integers to text, because JSON would round them. */
 function plain(value: unknown, pointer: string): unknown {
   if (typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return String(value)
@@ -105,17 +108,17 @@ function plain(value: unknown, pointer: string): unknown {
   throw invalid(pointer, 'Expected a bigint, a safe integer, a text, a boolean, an array or a plain object.')
 }
 
-/** Makes the error of an input that the client itself refuses. */
+/** Creates the error for an input that the client itself rejects. */
 export const invalid = (pointer: string, detail: string): InvalidInput =>
   new InvalidInput({
     ...{ code: 'invalid_argument', pointers: [pointer], message: `${pointer}: ${detail} Nothing was sent.` },
     userMessage: 'A detail of this request is not valid. Nothing was sent. Check the details, then try again.',
   })
 
-/** A return value on the wire. The value of a tuple is a list of outputs. */
+/** A return value in the API's form. The value of a tuple is a list of outputs. */
 export type Output = { name: string; type: string; value: unknown }
 
-/** Reads the return values of a call. */
+/** Converts the return values of a call. */
 export function resultOf(outputs: readonly Output[]): unknown {
   if (outputs.length === 0) return undefined
   return outputs.length === 1 ? valueOf(outputs[0]!.type, outputs[0]!.value) : tupleOf(outputs)

@@ -27,7 +27,7 @@ import type {
 
 export type BlockTag = 'latest' | 'finalized' | number
 
-/** A view call. `sender`: run it with the user as `msg.sender`. */
+/** A view call. `sender`: execute it with the user as `msg.sender`. */
 export type ReadCall<A extends AbiSource, N extends string = string> = ContractCall<A, N> & {
   sender?: boolean
   blockTag?: BlockTag
@@ -39,7 +39,7 @@ export type WriteCall<A extends AbiSource, N extends string = string> = Contract
   gas?: bigint
 }
 
-/** A call whose types the compiler does not follow, for lists of calls. `value` in wei. */
+/** A call without inferred types, for lists of calls. `value` in wei. */
 export type BatchCall = {
   address: string
   abi: AbiSource
@@ -58,8 +58,8 @@ export type SendRequest = { to: string; data?: string; value?: bigint; gas?: big
 export type To = string | { provider: string; username: string }
 
 /**
- * A transfer. Without `token` native currency; with `tokenId` an ERC-721, and with `amount` too an ERC-1155.
- * `amount`: decimal text in whole units (`'1.5'`), or a bigint in the smallest unit.
+ * A transfer: of native currency without `token`, of an ERC-721 with `tokenId`, of an ERC-1155 with `tokenId` and
+ * `amount`. `amount`: decimal text in whole units (`'1.5'`), or a bigint in the smallest unit.
  */
 export type TransferRequest = { to: To; token?: string; amount?: string | bigint; tokenId?: bigint | string }
 
@@ -69,7 +69,7 @@ export type MessageInput = string | { hex: string }
 /** EIP-712 typed data. Integers are bigints or decimal text. */
 export type TypedData = { domain?: object; types: object; primaryType: string; message: object }
 
-/** What is to be checked: exactly one of the three messages. */
+/** A signature to check, with exactly one of three messages. */
 export type VerifyRequest = { address: string; signature: string } & (
   | { message: string }
   | { hex: string }
@@ -109,7 +109,7 @@ export type Write = TransactionHandle &
 /** A transfer that the service has stored. `amount` is in the smallest unit. */
 export type SentTransfer = TransactionHandle & Submission & { readonly recipient: Recipient; readonly amount: bigint }
 
-/** What a write would do. `gas` in units; `fee` is the highest fee in wei, without the value. */
+/** Expected effect of a write. `gas` in units; `fee` is the highest fee in wei, without the value. */
 export type WriteSimulation<R = unknown> = {
   result: R
   gas: bigint
@@ -121,7 +121,7 @@ export type WriteSimulation<R = unknown> = {
   operation?: Operation
 }
 
-/** What a transfer would do. Amounts as in `WriteSimulation`; `amount` in the smallest unit. */
+/** Expected effect of a transfer. Amounts as in `WriteSimulation`; `amount` in the smallest unit. */
 export type TransferSimulation = Pick<WriteSimulation, 'gas' | 'fee' | 'rule' | 'approval'> & {
   recipient: Recipient
   amount: bigint
@@ -130,10 +130,10 @@ export type TransferSimulation = Pick<WriteSimulation, 'gas' | 'fee' | 'rule' | 
 /** A result of `readMany`. */
 export type ReadOutcome = { result: unknown; error?: undefined } | { error: ClientError; result?: undefined }
 
-/** Blocks of a page of NFTs: where they were held, and between which their arrivals are known. null: unknown. */
+/** Blocks of a page of NFTs: at which they were held, and between which their arrivals are indexed; null: unknown. */
 export type NftsRange = { blockNumber: number | null; indexedFrom: number | null; indexedTo: number | null }
 
-/** What a page of balances says of itself. `unanswered` counts tokens of the page that did not respond. */
+/** Facts about a page of balances. `unanswered` counts tokens of the page that did not respond. */
 export type BalancesFacts = { blockNumber: number | null; unanswered: number | null; indexedTo: number | null }
 
 /**
@@ -160,7 +160,7 @@ export type Client = {
     call: ReadCall<A, N>,
     options?: CallOptions,
   ): Promise<ResultOf<FunctionOf<A, N>>>
-  /** Calls up to 100 view functions at one block. Each has its own result or error. */
+  /** Calls up to 100 view functions at one block. Each call has its own result or error. */
   readMany(
     calls: readonly (Omit<BatchCall, 'value'> & { sender?: boolean })[],
     options?: CallOptions & { blockTag?: BlockTag },
@@ -170,13 +170,16 @@ export type Client = {
     call: WriteCall<A, N>,
     options?: WriteOptions,
   ): Promise<Write>
-  /** Runs 2 to 20 calls in order, all or none. Needs a network whose gas a sponsor pays (`atomic_unsupported`). */
+  /**
+   * Executes 2 to 20 calls in order, all or none. Needs a network on which a sponsor pays for gas
+   * (`atomic_unsupported`).
+   */
   batch(calls: readonly (BatchCall | EncodedCall)[], options?: WriteOptions): Promise<Write>
   /** Sends calldata that the application encoded, or native currency to an address. */
   send(request: SendRequest, options?: WriteOptions): Promise<Write>
   /**
    * Sends native currency or a token to an address, or to a user who may not have signed in yet.
-   * An amount as a bigint also needs `wallet:read`, for the decimals of the token.
+   * A bigint amount also needs `wallet:read`, to check the decimals of the token.
    */
   transfer(request: TransferRequest, options?: WriteOptions): Promise<SentTransfer>
   /** Simulates writes, transfers and signatures: nothing is signed or stored. */
@@ -191,7 +194,7 @@ export type Client = {
     signMessage(message: MessageInput, options?: CallOptions): Promise<SignSimulation>
     signTypedData(typedData: TypedData, options?: CallOptions): Promise<SignSimulation>
   }
-  /** Makes the handle of a transaction of the user at this application. @param id  id, or any of its hashes */
+  /** Returns the handle of a transaction of the user at this application. @param id  id, or any of its hashes */
   transaction(id: string): TransactionHandle
   /** Lists the transactions of the user at this application, newest first. */
   transactions(filter?: { limit?: number; state?: TransactionState }): List<Transaction>
@@ -199,7 +202,7 @@ export type Client = {
   signMessage(message: MessageInput, options?: WriteOptions): Promise<Signed>
   /** Signs EIP-712 typed data, as `eth_signTypedData_v4` does. */
   signTypedData(typedData: TypedData, options?: WriteOptions): Promise<Signed>
-  /** Checks a signature of any account, also of a contract. */
+  /** Checks a signature of any account or contract. */
   verify(request: VerifyRequest, options?: CallOptions): Promise<Verification>
   /** Lists the messages that the user signed for this application, newest first. */
   signatures(filter?: { limit?: number }): List<OwnSignature>

@@ -66,7 +66,7 @@ type WireTransfer = Omit<Transfer, 'amount'> & {
 }
 
 /**
- * Opens a client of the wallet of one user. It makes no request until a method is called.
+ * Creates a client of one user's wallet. Makes no request until a method is called.
  * @param options  the service, and either the user's session or access token
  */
 export function createClient(options: ClientOptions): Client {
@@ -74,7 +74,7 @@ export function createClient(options: ClientOptions): Client {
   const { get, ask } = requests
   const userPath = async (rest: string, of: CallOptions) => `/v1/users/${encodeURIComponent((await me(of)).id)}${rest}`
 
-  // The session's own user. A token can be another user's at each request, so that profile is not stored.
+  // Store only the profile of the session's user. A token can belong to another user at each request.
   let known: Promise<Me> | null = null
   options.session?.subscribe?.(() => {
     known = null
@@ -83,7 +83,7 @@ export function createClient(options: ClientOptions): Client {
   async function me(of: CallOptions = {}): Promise<Me> {
     if (known !== null) return known
     const isStored = options.session?.subscribe !== undefined
-    // A stored profile is also for callers other than the one who can abort.
+    // A stored profile is shared by callers, so no single caller can abort its request.
     const reading = get<Me>('/v1/me', {}, isStored ? {} : of).then(({ body }) => body)
     if (!isStored) return reading
     known = reading
@@ -225,7 +225,7 @@ export function createClient(options: ClientOptions): Client {
 
   async function transferBody(request: TransferRequest, of: CallOptions) {
     const { to, token, amount, tokenId } = request
-    // A token that is missing by mistake must not become native currency.
+    // Reject undefined fields: without a `token` that is missing by mistake, native currency would be sent.
     for (const name of ['token', 'tokenId', 'amount'] as const)
       if (name in request && request[name] === undefined) throw invalid(`/${name}`, 'The value is undefined.')
     const tokenType =
@@ -312,7 +312,7 @@ const batchBody = (call: BatchCall | EncodedCall) => ('abi' in call ? writeBody(
 
 const messageBody = (message: MessageInput) => (typeof message === 'string' ? { message } : { hex: message.hex })
 
-/** The service takes exactly these fields, and no absent domain. */
+/** Returns exactly the fields that the service accepts, always with a domain. */
 const withDomain = ({ domain = {}, types, primaryType, message }: TypedData): TypedData => ({
   domain,
   types,
@@ -347,7 +347,7 @@ function numberOf(headers: Headers, name: string): number | null {
   return text === null ? null : Number(text)
 }
 
-/** Writes an amount of the smallest unit as decimal text in whole units. */
+/** Formats an amount in the smallest unit as decimal text in whole units. */
 function inUnits(amount: bigint, decimals: number): string {
   if (amount < 0n) throw invalid('/amount', 'The amount is negative.')
   if (decimals === 0) return String(amount)

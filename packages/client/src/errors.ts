@@ -1,6 +1,6 @@
 import type { Problem, Revert, Transaction } from './wire.ts'
 
-/** Codes that an application usually decides by. The service can add others: `docs/reference/errors.md` lists all. */
+/** Codes that an application usually branches on. The service can add others: `docs/reference/errors.md` lists all. */
 export type ErrorCode =
   | 'account_frozen'
   | 'approval_denied'
@@ -23,28 +23,31 @@ export type ErrorCode =
   // oxlint-disable-next-line typescript/ban-types -- keeps the names above in completions of an open union
   | (string & {})
 
-/** Facts of an error. `problem` is the service's document; without one the client itself names the code. */
+/** Facts of an error. `problem` is the service's document; without it, the code is the client's own. */
 export type ErrorFacts = {
   code: ErrorCode
   message: string
-  /** HTTP status; 0: no response, or the client found the fault itself */
+  /** HTTP status; 0: there was no response, or the client detected the error itself */
   status?: number
   problem?: Problem | null
-  /** for an error without a problem document, in English */
+  /** text for the user if there is no problem document, in English */
   userMessage?: string
 }
 
-/** An error of a call. Decide by its class and `code`; show `userMessage`; log `message` and `requestId`. No text has a token. */
+/**
+ * An error of a call. Branch on its class and `code`; show `userMessage`; log `message` and `requestId`. No text has a
+ * token.
+ */
 export class ClientError extends Error {
-  // Literals: a bundler shortens the names of classes.
+  // Use literals: a bundler shortens the names of classes.
   override readonly name: string = 'ClientError'
   readonly code: ErrorCode
-  /** HTTP status; 0: no response, or the client found the fault itself */
+  /** HTTP status; 0: there was no response, or the client detected the error itself */
   readonly status: number
   readonly problem: Problem | null
   /** id of the request in the service's log; null without a problem document */
   readonly requestId: string | null
-  /** a text for the user, in the language of the client's `language`; in English if there was no response */
+  /** text for the user, in the client's `language`; in English if there was no response */
   readonly userMessage: string
 
   constructor({ code, message, status = 0, problem = null, userMessage }: ErrorFacts) {
@@ -57,7 +60,7 @@ export class ClientError extends Error {
   }
 }
 
-/** The session has ended, or its access token is not valid (401). Nothing was done: sign the user in. */
+/** The session has ended, or its access token is not valid (401). The request had no effect: sign the user in. */
 export class SignedOut extends ClientError {
   override readonly name = 'SignedOut'
 
@@ -71,12 +74,14 @@ export class SignedOut extends ClientError {
   }
 }
 
-/** The service rejected the request, or the transaction can never be mined. The same request will not succeed later by itself. */
+/**
+ * The service rejected the request, or the transaction can never be mined. Repeating the same request does not help.
+ */
 export class Refused extends ClientError {
   override readonly name = 'Refused'
 }
 
-/** The request is not valid. Nothing was done. `pointers` name the places, such as `/args/1`. */
+/** The request is not valid, and had no effect. `pointers` name the invalid fields, such as `/args/1`. */
 export class InvalidInput extends ClientError {
   override readonly name = 'InvalidInput'
   readonly pointers: readonly string[]
@@ -91,7 +96,7 @@ export class InvalidInput extends ClientError {
 /** The contract reverted: in the simulation (nothing was sent), or in a block (`transaction` is then present). */
 export class Reverted extends ClientError {
   override readonly name = 'Reverted'
-  /** the contract's reason; null if it gave none */
+  /** the contract's reason; null if there is none */
   readonly revert: Revert | null
   readonly transaction: Transaction | null
 
@@ -106,10 +111,10 @@ export class Reverted extends ClientError {
   }
 }
 
-/** The service could not answer within the client's tries, and did nothing. Try again later, after `retryAfterMs`. */
+/** The service did not answer any of the client's tries, and the request had no effect. Retry after `retryAfterMs`. */
 export class Busy extends ClientError {
   override readonly name = 'Busy'
-  /** what the service asked for; null if it did not say */
+  /** delay that the service requested, milliseconds; null if it requested none */
   readonly retryAfterMs: number | null
 
   constructor({ retryAfterMs = null, ...facts }: ErrorFacts & { retryAfterMs?: number | null }) {
@@ -119,8 +124,8 @@ export class Busy extends ClientError {
 }
 
 /**
- * The user must approve the request. Nothing was signed. Thrown without `openApproval`, or if the user did not decide in time.
- * `resume` waits for the decision, and repeats the request with its key.
+ * The user must approve the request. Nothing was signed. Thrown without `openApproval`, or if the user did not decide
+ * in time. `resume` waits for the decision, and repeats the request with its key.
  */
 export class ApprovalRequired<T = unknown> extends ClientError {
   override readonly name = 'ApprovalRequired'
@@ -144,12 +149,12 @@ export class ApprovalRequired<T = unknown> extends ClientError {
 }
 
 /**
- * No answer says whether a write was made. Never send it with another key. `resume` repeats it with the same key, which
- * returns the first write if there was one.
+ * The outcome of a write is unknown. Never send it with another key. `resume` repeats it with the same key. If the
+ * first write was made, that returns it.
  */
 export class Unknown<T = unknown> extends ClientError {
   override readonly name = 'Unknown'
-  /** idempotency key of the write; null for a cancellation or a speed-up, whose `resume` reads the transaction */
+  /** idempotency key of the write; null for a cancellation or a fee bump, whose `resume` reads the transaction */
   readonly key: string | null
   readonly resume: (options?: { signal?: AbortSignal | undefined }) => Promise<T>
 

@@ -1,16 +1,16 @@
 import type { CallOptions } from './request.ts'
 
-/** A page of a list. `next` is the cursor of the next page; null: this is the last one. */
+/** A page of a list. `next` is the cursor of the next page; null on the last page. */
 export type Page<T, Facts = object> = { items: T[]; next: string | null } & Facts
 
-/** A list: `for await` reads all of it, page by page; `page` reads one page. */
+/** A list. `for await` reads all entries, page by page; `page` reads one page. */
 export type List<T, Facts = object> = AsyncIterable<T> & {
   page(options?: CallOptions & { cursor?: string | null }): Promise<Page<T, Facts>>
 }
 
 type ReadPage<T> = (cursor: string | null | undefined, options: CallOptions) => Promise<{ body: T[]; headers: Headers }>
 
-/** Opens a list. @param facts  what a page says besides its entries */
+/** Creates a list. @param facts  reads the facts about a page from its headers */
 export function openList<T, Facts = object>(read: ReadPage<T>, facts?: (headers: Headers) => Facts): List<T, Facts> {
   async function page({ cursor, signal }: CallOptions & { cursor?: string | null } = {}): Promise<Page<T, Facts>> {
     const { body, headers } = await read(cursor, { signal })

@@ -2,7 +2,7 @@ import { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, S
 import type { Session } from './session.ts'
 import type { Approval, Problem } from './wire.ts'
 
-/** Time as the client uses it: a test passes its own. */
+/** Clock of the client; tests pass their own. */
 export type Clock = {
   /** milliseconds */
   now(): number
@@ -13,31 +13,34 @@ export type Clock = {
 /** Opens the page on which the user decides, such as `({ url }) => window.open(url, 'approval', 'popup')`. */
 export type OpenApproval = (approval: ApprovalRequired['approval']) => unknown
 
-/** Settings of a client. Exactly one of `session` and `token`. */
+/** Settings of a client, with exactly one of `session` and `token`. */
 export type ClientOptions = {
-  /** of the service, such as `https://wallet.example`; a path before `/v1` is allowed */
+  /** origin of the service, such as `https://wallet.example`; a path before `/v1` is allowed */
   origin: string | URL
-  /** the sign-in of a user: `createSession` of `/browser`, or what `/server` gives */
+  /** sign-in of a user: `createSession` of `/browser`, or the session of `/server` */
   session?: Pick<Session, 'fetch'> & Partial<Pick<Session, 'subscribe'>>
   /** returns the access token for each request */
   token?: () => string | Promise<string>
-  /** replaces the global one, with `token` */
+  /** replaces the global `fetch`; only with `token` */
   fetch?: (input: string, init?: RequestInit) => Promise<Response>
-  /** language of `userMessage`, as in `Accept-Language`; in a browser its own if absent */
+  /** language of `userMessage`, as in `Accept-Language`; if absent, the browser's language */
   language?: string
-  /** shows the user a request that needs approval; the call then waits for the decision. Without it, the call throws `ApprovalRequired` */
+  /**
+   * shows the user a request that needs approval; the call then waits for the decision. If absent, the call throws
+   * `ApprovalRequired`
+   */
   openApproval?: OpenApproval
   /** milliseconds until a request counts as unanswered; 35,000 if absent */
   timeoutMs?: number
   clock?: Clock
-  /** 0 to below 1, for the delays between tries */
+  /** returns a number from 0 to below 1, for the delays between tries */
   random?: () => number
 }
 
 /** Options of every call. */
 export type CallOptions = { signal?: AbortSignal | undefined }
 
-/** Options of a write or signature. One key makes at most one: store your own with the order that it belongs to. */
+/** Options of a write or signature. One key makes at most one: store the key with the order that it belongs to. */
 export type WriteOptions = CallOptions & {
   /** 1 to 255 printable ASCII characters; a UUID if absent */
   idempotencyKey?: string
@@ -50,15 +53,18 @@ type Query = Record<string, string | number | boolean | null | undefined>
 /** A response with its body; integers are bigints. */
 type Answer<T> = { body: T; headers: Headers; status: number }
 
-/** The requests of one client. */
+/** Requests of one client. */
 export type Requests = {
-  /** Reads: repeated when there is no answer. @throws ClientError */
+  /** Reads. Repeats a request without a response. @throws ClientError */
   get<T>(path: string, query?: Query, options?: CallOptions & { prefer?: string | undefined }): Promise<Answer<T>>
-  /** Posts a read: as `get`. */
+  /** Posts a read. Repeats it like `get`. */
   ask<T>(path: string, body: unknown, options?: CallOptions): Promise<Answer<T>>
-  /** Writes with an idempotency key, and asks the user for approval. @param then  makes the result of the answer */
+  /** Writes with an idempotency key, and asks the user for approval. @param then  converts the answer to the result */
   write<T, R>(path: string, body: unknown, options: WriteOptions, then: (body: T, key: string) => R): Promise<R>
-  /** Posts an act without a key, which is not repeated when there is no answer. @param recover  what `resume` does then */
+  /**
+   * Posts an action without a key, which is not repeated if there is no response. @param recover  makes the request of
+   * `resume`
+   */
   act<T>(path: string, options: CallOptions, recover: (options?: CallOptions) => Promise<T>): Promise<T>
   sleep: Clock['sleep']
 }
@@ -68,19 +74,24 @@ const WINDOW_MS = 60_000
 const FIRST_DELAY_MS = 500
 const POLL_MS = 1_000
 
-/** Errors after which a write may have been made. */
+/** Codes after which a write may have been made. */
 const MAY_BE_DONE = /^(internal_error|signer_unavailable|database_unavailable)$/
-/** Refusals that say nothing of an earlier try without an answer: the service gives them before it looks at the key. */
+/**
+ * Rejections that prove nothing about an earlier try without a response, because the service makes them before it
+ * checks the key.
+ */
 const BEFORE_THE_KEY = /^(insufficient_scope|application_suspended|account_frozen)$/
-/** Statuses of the other refusals, which the service gives after it has looked at the key. */
+/** Statuses of the other rejections, which the service makes after it has checked the key. */
 const AFTER_THE_KEY = [400, 403, 422, 429]
 
-/** Opens the request layer of a client. */
+/** Creates the request layer of a client. */
 export function openRequests(options: ClientOptions): Requests {
   const { session, language, timeoutMs = 35_000, clock = systemClock, random = Math.random } = options
   const base = String(options.origin).replace(/\/+$/, '')
 
-  /** Sends once. @returns null if the service did not answer @throws what the session or `token` says */
+  /**
+   * Sends a request once. @returns null if the service did not respond @throws the error of the session or of `token`
+   */
   async function send(attempt: Attempt, signal?: AbortSignal): Promise<Answer<unknown> | null> {
     const { method, path, body, key, prefer } = attempt
     const headers: Record<string, string> = { accept: 'application/json' }
@@ -93,21 +104,25 @@ export function openRequests(options: ClientOptions): Requests {
     const init: RequestInit = {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       headers,
-      redirect: 'error',
+      // Never followed, as with `error`, which workerd does not have.
+      redirect: 'manual',
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     }
     if (body !== undefined) init.body = JSON.stringify(body, asText)
     try {
-      const response = await (session ?? { fetch: options.fetch ?? fetch }).fetch(`${base}${path}`, init)
+      const url = `${base}${path}`
+      // Not a method of anything: browsers and workerd reject any other `this` of their own `fetch`.
+      const { fetch: plain = globalThis.fetch } = options
+      const response = await (session === undefined ? plain(url, init) : session.fetch(url, init))
       const answer = {
         body: JSON.parse(await response.text(), revive) as unknown,
         headers: response.headers,
         status: response.status,
       }
-      // A page of a proxy is no answer of the service.
-      return response.ok || isProblem(answer.body) ? answer : null
+      // A redirect or a page of a proxy is not a response of the service.
+      return response.ok || (response.status >= 400 && isProblem(answer.body)) ? answer : null
     } catch (error) {
-      // The message of any other error can have the headers of the request: it is not passed on.
+      // Do not pass on other errors: their message may include the headers of the request.
       if (error instanceof ClientError) throw error
       return null
     }
@@ -115,8 +130,8 @@ export function openRequests(options: ClientOptions): Requests {
 
   /**
    * Tries until an answer settles the request.
-   * @param resume  of a write, whose outcome is open after a try without an answer; null for a read
-   * @param repeats  whether a try without an answer is repeated
+   * @param resume  for a write, whose outcome is unknown after a try without a response; null for a read
+   * @param repeats  whether a try without a response is repeated
    */
   async function settle(
     attempt: Attempt,
@@ -180,7 +195,7 @@ export function openRequests(options: ClientOptions): Requests {
             return run(more, approval.id)
           },
         })
-        // An approval that does not let its request through must not be asked for in a circle.
+        // If an approval does not let its request through, do not ask for it again in a loop.
         if (openApproval === undefined || asked === approval.id) throw needed
         await openApproval(approval)
         return needed.resume(of)
@@ -210,11 +225,11 @@ export function openRequests(options: ClientOptions): Requests {
   }
 }
 
-/** Whether the service allows the same request again. A gas budget without a time of reset needs an operator. */
+/** Returns whether the service allows the same request again. A gas budget without a reset time needs an operator. */
 const allowsRepeat = ({ retryable, resetsAt, code }: Problem): boolean =>
   (retryable && resetsAt !== null) || code === 'invalid_dpop_proof'
 
-/** Makes the error of a problem document. */
+/** Creates the error for a problem document. */
 export function errorOf(problem: Problem, retryAfterMs: number | null): ClientError {
   const { code, detail, status, revert = null, errors = [] } = problem
   const facts = { code, message: detail, status, problem }
@@ -231,10 +246,10 @@ function retryAfterOf(answer: Answer<unknown> | null): number | null {
   return /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : null
 }
 
-/** Writes a bigint as decimal text. */
+/** Converts a bigint to decimal text. */
 const asText = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value)
 
-/** Reads each big-number object of the wire as a bigint. */
+/** Converts each big-number object of the API to a bigint. */
 function revive(_key: string, value: unknown): unknown {
   const { type, hex } = (value ?? {}) as { type?: unknown; hex?: unknown }
   if (type !== 'BigNumber' || typeof hex !== 'string') return value
@@ -250,7 +265,7 @@ function textOf(query: Query): string {
 
 async function tokenOf({ token }: ClientOptions): Promise<string> {
   const text = await token?.()
-  // A character that a header cannot have would put the token into the text of an error.
+  // Reject characters that a header cannot contain: the error about them would include the token.
   if (text === undefined || !/^[\x21-\x7e]+$/.test(text)) throw new SignedOut()
   return text
 }

@@ -1,4 +1,4 @@
-/** What is known of the user of an application. `unknown`: the session was not read yet, as while a page is drawn on a server. */
+/** State of the sign-in. `unknown`: the session was not read yet, as during rendering on a server. */
 export type SessionState =
   | { readonly status: 'unknown' }
   | { readonly status: 'signed-out' }
@@ -14,8 +14,11 @@ export interface Session {
    * @throws SignedOut  if there is no session, or it has ended
    */
   fetch(input: string | URL, init?: RequestInit): Promise<Response>
-  /** Signs a user in. Called in a click, before any `await`. @param permissions  to request; absent: those of the session */
+  /**
+   * Signs a user in. Call it in a click, before any `await`. @param permissions  to request; absent: those of the
+   * session
+   */
   signIn(options?: { permissions?: readonly string[] }): Promise<void>
-  /** Ends the session here, and revokes its tokens. */
+  /** Ends the session in this browser, and revokes its tokens. */
   signOut(): Promise<void>
 }

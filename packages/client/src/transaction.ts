@@ -2,13 +2,13 @@ import { Busy, Refused, Reverted } from './errors.ts'
 import type { CallOptions, Requests } from './request.ts'
 import type { Hex, Transaction, TransactionState } from './wire.ts'
 
-/** Options of waiting. `onProgress` gets each new version of the transaction. */
+/** Options of waiting. `onProgress` receives each new version of the transaction. */
 export type WaitOptions = CallOptions & { onProgress?: (transaction: Transaction) => void }
 
 /** A transaction that the service has stored. Store `id`: it never changes, while `hash` changes with the fee. */
 export type TransactionHandle = {
   readonly id: string
-  /** idempotency key of the write; null if the handle was made from an id */
+  /** idempotency key of the write; null if the handle was created from an id */
   readonly key: string | null
   /** Reads the transaction. */
   refresh(options?: CallOptions): Promise<Transaction>
@@ -20,22 +20,28 @@ export type TransactionHandle = {
   mined(options?: WaitOptions): Promise<Transaction>
   /** Waits until the transaction can no longer be reorganised. @throws as `mined` */
   finalized(options?: WaitOptions): Promise<Transaction>
-  /** Sends an empty transaction with the same nonce. Whichever is mined first wins: wait with `mined`. @throws Unknown  whose `resume` reads the transaction */
+  /**
+   * Sends an empty transaction with the same nonce. The first one to be mined wins: wait with `mined`. @throws Unknown
+   * whose `resume` reads the transaction
+   */
   cancel(options?: CallOptions): Promise<Transaction>
   /** Sends the transaction again with a higher fee. @throws Unknown  whose `resume` reads the transaction */
   speedUp(options?: CallOptions): Promise<Transaction>
 }
 
-/** What the service says of a write when it has stored it. `state` is that of this moment. */
+/** Response to a write at the time when the service stored it. `state` is the state at that time. */
 export type Submission = { hash: Hex; explorerUrl: string; state: TransactionState }
 
 const FINAL_POLL_MS = 4_000
 const MINED_POLL_MS = 500
 const MINED_WAIT = 'wait=25'
-/** Waiting outlasts restarts of the service: it ends after so many unanswered reads in a row, each with its own tries. */
+/**
+ * Waiting survives restarts of the service: it ends after this number of consecutive reads without a response, each
+ * with its own tries.
+ */
 const MAX_SILENT = 5
 
-/** Makes the handle of a transaction. @param id  id, or any hash */
+/** Creates the handle of a transaction. @param id  id, or any hash */
 export function handleOf(requests: Requests, id: string, key: string | null = null): TransactionHandle {
   const path = `/v1/transactions/${encodeURIComponent(id)}`
   const refresh = async ({ signal }: CallOptions = {}) => (await requests.get<Transaction>(path, {}, { signal })).body

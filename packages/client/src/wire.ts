@@ -1,6 +1,6 @@
 /**
- * Shapes of the API as this package returns them: each integer that the wire has as a big-number object is a bigint.
- * `test/wire.test.ts` holds them equal to the schemas of the service.
+ * Shapes of the API as this package returns them: each big-number object of the API is a bigint.
+ * `test/wire.test.ts` checks that they match the schemas of the service.
  */
 
 /** 0x-prefixed hexadecimal */
@@ -26,7 +26,7 @@ export type Problem = {
   revert?: Revert
 }
 
-/** Why a call or transaction failed, as far as the contract reports it. */
+/** Reason for which a call or transaction failed, as far as the contract reports it. */
 export type Revert = {
   name: string | null
   signature: string | null
@@ -133,7 +133,7 @@ export type Operation = Call & {
   calls?: Call[]
 }
 
-/** Payer of the gas, if not the account. */
+/** Payer of the gas, if it is not the account. */
 export type GasPayer = { strategy: 'sponsor'; payer: Hex }
 
 /** A transaction of the user at this application. Amounts in wei, gas in units. */
@@ -141,7 +141,7 @@ export type Transaction = Fees & {
   id: string
   state: TransactionState
   hash: Hex
-  /** all hashes, newest first: each fee bump has its own */
+  /** all hashes, newest first: each fee bump has a hash of its own */
   hashes: Hex[]
   explorerUrl: string
   network: string
@@ -187,10 +187,10 @@ export type SimulatedTransaction = Fees & {
 /** The submitted transaction, without its signature. */
 export type SubmittedTransaction = SimulatedTransaction & { hash: Hex }
 
-/** Whom a transfer went to. `userId` and `hasSignedIn` are null for an address. */
+/** Recipient of a transfer. `userId` and `hasSignedIn` are null for an address. */
 export type Recipient = { userId: string | null; address: Hex | null; hasSignedIn: boolean | null }
 
-/** What a limit of the signer has left. Amounts in the smallest unit, in decimal digits. */
+/** Remaining amount of a signer limit, in decimal digits of the smallest unit. */
 export type RuleLimit = {
   rule: string
   limit: string
@@ -207,10 +207,10 @@ export type MessageClass = 'login' | 'text' | 'payment' | 'allowance' | 'order' 
 export type Signed = {
   id: string
   signature: Hex
-  /** signed digest, by EIP-191 or EIP-712 */
+  /** digest that was signed, by EIP-191 or EIP-712 */
   hash: Hex
   class: MessageClass
-  /** the rule of the signer that decided */
+  /** name of the signer's rule that decided */
   rule: string
   createdAt: string
 }
@@ -221,7 +221,7 @@ export type MessageSummary = {
   moves: {
     kind: 'pays' | 'allows'
     token: string | null
-    /** smallest unit, or `unlimited`, or `all` */
+    /** amount in the smallest unit, or `unlimited`, or `all` */
     amount: string
     item: string | null
     to: string
@@ -232,7 +232,7 @@ export type MessageSummary = {
   warnings: string[]
 }
 
-/** What a signature request would do. */
+/** Expected effect of a signature request. */
 export type SignSimulation = {
   hash: Hex
   class: MessageClass
@@ -249,7 +249,7 @@ export type OwnSignature = Signed & {
   summary: MessageSummary
 }
 
-/** The check of a signature. `method` is null if it is not valid. */
+/** Result of a signature check. `method` is null if the signature is not valid. */
 export type Verification = { valid: boolean; method: 'eoa' | 'erc1271' | 'erc6492' | null; hash: Hex }
 
 /** State of a request for the user's approval. Times are ISO 8601. */

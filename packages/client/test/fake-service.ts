@@ -14,6 +14,10 @@ export function fakeService() {
     revoked: [] as string[],
     issuer: ISSUER,
     nonce: '',
+    /** the nonce that proofs must have; null: none */
+    wanted: null as string | null,
+    /** path and nonce of each proof */
+    proofs: [] as string[],
     /** a test replaces it: what happens before the answer of a path */
     before: async (_path: string): Promise<void> => {},
     /** a test replaces it: another answer of a path */
@@ -25,6 +29,20 @@ export function fakeService() {
       await service.before(pathname)
       const other = service.instead(pathname)
       if (other !== null) return other
+      const proof = new Headers(init.headers).get('dpop')
+      if (proof !== null) {
+        const { nonce = null } = JSON.parse(Buffer.from(proof.split('.')[1]!, 'base64url').toString()) as { nonce?: string } // prettier-ignore
+        service.proofs.push(`${pathname} ${nonce}`)
+        const isToken = pathname === '/oauth/token'
+        const { wanted } = service
+        if (wanted !== null && nonce !== wanted) {
+          const headers = {
+            'dpop-nonce': wanted,
+            ...(!isToken && { 'www-authenticate': 'DPoP error="use_dpop_nonce"' }),
+          }
+          return Response.json({ error: 'use_dpop_nonce' }, { status: isToken ? 400 : 401, headers })
+        }
+      }
       if (pathname.includes('.well-known'))
         return Response.json({
           issuer: service.issuer,

@@ -127,6 +127,8 @@ test('a page of a proxy, a broken body and a redirect are no answers', async () 
     new Response('<html>bad gateway</html>', { status: 502 }),
     new Response('{"id":', { status: 200 }),
     json(404, { message: 'no route' }),
+    new Response(null, { status: 307, headers: { location: 'https://elsewhere.example/' } }),
+    problem(302, 'moved'),
   ]
   for (const page of pages) {
     assert.ok((await errorOf(scripted([page]).wallet.write(MINT))) instanceof Unknown)

@@ -1,10 +1,11 @@
 // tier: all, because it starts the whole program for its sign-ins
 import assert from 'node:assert/strict'
-import { createServer, get, type IncomingMessage, type Server } from 'node:http'
+import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { once } from 'node:events'
 import { after, before, suite, test } from 'node:test'
 import { inspect } from 'node:util'
+import Fastify from 'fastify'
 import { sql } from 'kysely'
 import * as oauth from 'oauth4webapi'
 import { walk } from '../../../e2e/walk.ts'
@@ -829,63 +830,83 @@ suite('an access token at an API of the application', () => {
   })
 })
 
-suite('a server of Node.js', () => {
-  let server: Server
-  let origin: string
-  let auth: Auth
-  let aheadMs = 0
-  before(async () => {
-    server = createServer((request, response) => {
-      void nodeHandler(auth)(request as NodeRequest, response, async (error) => {
+/** Starts a server with the sign-in of `auth`. Its pages show the user. @returns its origin, and how to end it */
+const SERVERS: Record<string, (auth: () => Auth) => Promise<{ port: number; close: () => unknown }>> = {
+  'node:http': async (auth) => {
+    const server = createServer((request, response) => {
+      void nodeHandler(auth())(request as NodeRequest, response, async (error) => {
         if (error !== undefined) return void response.writeHead(500).end(inspect(error))
-        const session = await auth.session(request)
-        if (session === null) return void response.end('nobody')
-        response.end((await auth.client(request).me()).id)
+        const session = await auth().session(request)
+        response.end(session === null ? 'nobody' : (await auth().client(request).me()).id)
       })
     })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
-    origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    auth = createAuth({
-      origin: here.facts.origin,
-      clientId: 'shop',
-      clientSecret,
-      redirectUri: `${origin}/auth/callback`,
-      cookieSecret: SECRET,
-      walletPaths: ['POST /v1/contracts/method/read'],
-      now: () => Date.now() + aheadMs,
+    const close = () => {
+      server.closeAllConnections()
+      server.close()
+    }
+    return { port: (server.address() as AddressInfo).port, close }
+  },
+  // As the guide has it.
+  Fastify: async (auth) => {
+    const app = Fastify({ forceCloseConnections: true })
+    app.addHook('onRequest', (request, reply, done) => void nodeHandler(auth())(request.raw as NodeRequest, reply.raw, done as () => void)) // prettier-ignore
+    app.get('/*', async (request) => {
+      const session = await auth().session(request)
+      return session === null ? 'nobody' : (await auth().client(request).me()).id
+    })
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    return { port: (app.server.address() as AddressInfo).port, close: () => app.close() }
+  },
+}
+
+for (const [name, open] of Object.entries(SERVERS))
+  suite(`a server of Node.js: ${name}`, () => {
+    let server: Awaited<ReturnType<typeof open>>
+    let origin: string
+    let auth: Auth
+    let aheadMs = 0
+    before(async () => {
+      server = await open(() => auth)
+      origin = `http://127.0.0.1:${server.port}`
+      auth = createAuth({
+        origin: here.facts.origin,
+        clientId: 'shop',
+        clientSecret,
+        redirectUri: `${origin}/auth/callback`,
+        cookieSecret: SECRET,
+        walletPaths: ['POST /v1/contracts/method/read'],
+        now: () => Date.now() + aheadMs,
+      })
+    })
+    after(() => server.close())
+
+    test('signs in, renews ahead of its pages, and forwards calls with a body', async () => {
+      const over: Pick<Auth, 'handle' | 'redirectUri'> = {
+        redirectUri: auth.redirectUri,
+        handle: async (request) => fetch(request, { redirect: 'manual' }),
+      }
+      const { visit, jar, lines } = visitorOf(over)
+      assert.equal((await visit('/')).text, 'nobody')
+      const { location } = await visit('/auth/sign-in?return_to=/')
+      const { url } = await walk(location!, { origin: here.facts.origin, username: 'rosa' })
+      assert.equal((await visit(url.pathname + url.search)).location, `${origin}/`)
+      assert.ok(lines.every((line) => /^chatelaine-\d+-(session|sign-in)=[^;]*; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/.test(line)), lines.join('\n')) // prettier-ignore
+      assert.equal((await visit('/')).text, 'DEV-rosa')
+      const before = [...jar.values()].join()
+      aheadMs = 2 * HOUR
+      const { text, headers } = await visit('/')
+      assert.equal(text, 'DEV-rosa')
+      assert.equal(headers.getSetCookie().length, 1)
+      assert.notEqual([...jar.values()].join(), before)
+      const call = { address: here.facts.contracts.erc20, abi: 'decimals() view returns (uint8)' }
+      const read = await visit('/auth/wallet/v1/contracts/method/read', { method: 'POST', body: JSON.stringify(call), headers: { ...OWN, 'content-type': 'application/json' } }) // prettier-ignore
+      assert.deepEqual([read.status, JSON.parse(read.text).outputs[0].value.hex], [200, '0x12'], read.text)
+      // A path that looks like an address is not one of ours.
+      const [answer] = (await once(get({ host: '127.0.0.1', port: new URL(origin).port, path: '//evil.example/auth/session' }), 'response')) as [IncomingMessage] // prettier-ignore
+      assert.equal((await answer.toArray()).join(''), 'nobody')
+      assert.equal((await visit('/auth/sign-out', { method: 'POST' })).status, 303)
+      assert.equal((await visit('/')).text, 'nobody')
     })
   })
-  after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-
-  test('signs in, renews ahead of its pages, and forwards calls with a body', async () => {
-    const over: Pick<Auth, 'handle' | 'redirectUri'> = {
-      redirectUri: auth.redirectUri,
-      handle: async (request) => fetch(request, { redirect: 'manual' }),
-    }
-    const { visit, jar, lines } = visitorOf(over)
-    assert.equal((await visit('/')).text, 'nobody')
-    const { location } = await visit('/auth/sign-in?return_to=/')
-    const { url } = await walk(location!, { origin: here.facts.origin, username: 'rosa' })
-    assert.equal((await visit(url.pathname + url.search)).location, `${origin}/`)
-    assert.ok(lines.every((line) => /^chatelaine-\d+-(session|sign-in)=[^;]*; Path=\/; Max-Age=\d+; HttpOnly; SameSite=Lax$/.test(line)), lines.join('\n')) // prettier-ignore
-    assert.equal((await visit('/')).text, 'DEV-rosa')
-    const before = [...jar.values()].join()
-    aheadMs = 2 * HOUR
-    const { text, headers } = await visit('/')
-    assert.equal(text, 'DEV-rosa')
-    assert.equal(headers.getSetCookie().length, 1)
-    assert.notEqual([...jar.values()].join(), before)
-    const call = { address: here.facts.contracts.erc20, abi: 'decimals() view returns (uint8)' }
-    const read = await visit('/auth/wallet/v1/contracts/method/read', { method: 'POST', body: JSON.stringify(call), headers: { ...OWN, 'content-type': 'application/json' } }) // prettier-ignore
-    assert.deepEqual([read.status, JSON.parse(read.text).outputs[0].value.hex], [200, '0x12'], read.text)
-    // A path that looks like an address is not one of ours.
-    const [answer] = (await once(get({ host: '127.0.0.1', port: new URL(origin).port, path: '//evil.example/auth/session' }), 'response')) as [IncomingMessage] // prettier-ignore
-    assert.equal((await answer.toArray()).join(''), 'nobody')
-    assert.equal((await visit('/auth/sign-out', { method: 'POST' })).status, 303)
-    assert.equal((await visit('/')).text, 'nobody')
-  })
-})

@@ -210,6 +210,36 @@ test('a refresh token that the service refuses ends the session on all pages', a
   await ended
 })
 
+test('a nonce that the service wants is in the next proof, and in those after it (RFC 9449 section 8)', async () => {
+  const { service, signIn, authorization, pass } = stage()
+  service.wanted = 'one'
+  await signIn()
+  assert.equal(await authorization(), 'DPoP secret-access-1')
+  service.wanted = 'two'
+  assert.equal(await authorization(), 'DPoP secret-access-1')
+  pass(80)
+  assert.equal(await authorization(), 'DPoP secret-access-2')
+  service.wanted = 'three'
+  pass(80)
+  assert.equal(await authorization(), 'DPoP secret-access-3')
+  const [token, api] = ['/oauth/token', '/v1/me']
+  assert.deepEqual(service.proofs, [`${token} null`, `${token} one`, `${api} one`, `${api} one`, `${api} two`, `${token} two`, `${api} two`, `${token} two`, `${token} three`, `${api} three`]) // prettier-ignore
+})
+
+test('a service that wants another nonce each time is asked twice, and the session remains', async () => {
+  const { service, signIn, session, pass } = stage()
+  await signIn()
+  service.proofs.length = 0
+  service.before = async () => {
+    service.wanted = crypto.randomUUID()
+  }
+  assert.equal((await session.fetch(`${ORIGIN}/v1/me`)).status, 401)
+  pass(100)
+  await assert.rejects(session.fetch(`${ORIGIN}/v1/me`))
+  assert.deepEqual(service.proofs.map((proof) => proof.split(' ')[0]), ['/v1/me', '/v1/me', '/oauth/token', '/oauth/token']) // prettier-ignore
+  assert.equal(session.state.status, 'signed-in')
+})
+
 for (const url of ['https://evil.example/v1/me', 'http://wallet.example/v1/me', 'https://wallet.example:444/v1/me'])
   test(`the token is not sent to ${url}`, async () => {
     const { service, signIn, session } = stage()

@@ -50,7 +50,7 @@ for (const [name, answer] of Object.entries(BAD)) {
 const block = (number: number, branch: string): Block => ({
   ...{ number, hash: `0x${branch.repeat(64)}`, parentHash: `0x${'0'.repeat(64)}`, timestamp: 1, baseFee: null },
 })
-/** A network whose node has this newest block and, where not lost, every other one. */
+/** A network whose node has this newest block and every other one, except for the lost ones. */
 function chainAt(told: Block, lost: ReadonlySet<string> = new Set()): Chain {
   const call = async (method: string, params: unknown[]) => {
     if (method === 'eth_getBlockByNumber') return { ...told, number: `0x${told.number.toString(16)}`, timestamp: '0x1' }

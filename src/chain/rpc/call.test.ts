@@ -10,7 +10,7 @@ const TO = `0x${'11'.repeat(20)}` as const
 test('a read asks for no more gas than a transaction may have, which is what nodes allow it (EIP-7825)', async () => {
   const call = async (_method: string, [request]: [{ gas: string }]) => {
     const gas = Number(request.gas)
-    // In the words of EDR, which is Hardhat's.
+    // Message of EDR, the node of Hardhat.
     if (gas > 16_777_216)
       throw new RpcError(-32000, `transaction gas limit (${gas}) is greater than the cap (16777216)`, undefined)
     return '0x01'

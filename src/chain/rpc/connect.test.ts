@@ -30,7 +30,7 @@ async function connected(t: TestContext, ...nodes: BadNode[]): Promise<{ rpc: Rp
 const balanceAt = (rpc: Rpc, number: number): Promise<unknown> =>
   rpc.call('eth_getBalance', [SOMEBODY, { blockHash: hashOf(number) }])
 
-/** In the words of ganache 7. */
+/** Message of ganache 7. */
 const takesNumbersOnly: BadNode['answer'] = ({ params }) =>
   params.some((one) => typeof one === 'object' && one !== null && 'blockHash' in one)
     ? { error: { code: -32700, message: 'Cannot wrap a "object" as a json-rpc type' } }

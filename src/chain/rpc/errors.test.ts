@@ -17,7 +17,7 @@ import {
 } from './errors.ts'
 import { RpcError, RpcUnavailable } from './rpc.ts'
 
-/** [what it means, program, code, text, data] as the programs say it. */
+/** [expected class, program, code, text, data] with the texts of real nodes. */
 const sends: [SendRefusal, string, number, string, unknown?][] = [
   ['known', 'geth', -32000, 'already known'],
   ['known', 'reth', -32000, 'already known'],
@@ -217,7 +217,7 @@ test('data that is no hexadecimal, or too deep, is no data', () => {
   )
 })
 
-/** [what it means, code, text] as programs and providers say it to reads. */
+/** [expected class, code, text] with the texts of real nodes and providers for reads. */
 const reads: [string, number, string][] = [
   ['unknown block', -32000, 'header not found'],
   ['unknown block', -32001, 'Resource not found'],

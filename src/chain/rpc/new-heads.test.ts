@@ -14,13 +14,13 @@ import { watchNewHeads } from './new-heads.ts'
 import { stoppedClock } from '../../../test/kit/clock.ts'
 import { systemClock, type Clock } from '../../clock.ts'
 
-/** Longer than a slow machine takes for an answer. */
+/** Longer than a slow machine needs to respond, milliseconds. */
 const PATIENCE_MS = 30_000
 
 type Node = {
   url: string
   chainId: string
-  /** false: takes the question and says nothing, not even that it is alive */
+  /** false: accepts the subscription and sends nothing, not even pongs */
   isAwake: boolean
   refusesSubscriptions: boolean
   sockets: Set<WebSocket>
@@ -30,7 +30,7 @@ type Node = {
   say(text: string): void
 }
 
-/** A node of which only the subscription is there. */
+/** A node with only the subscription. */
 async function openNode(t: TestContext): Promise<Node> {
   const server = new WebSocketServer({ host: '127.0.0.1', port: 0, autoPong: false })
   await once(server, 'listening')
@@ -152,7 +152,7 @@ test('a node that falls silent is asked for a sign of life, and given up without
   for (let silences = 1; silences <= 3; silences++) {
     await clock.advance(PATIENCE_MS)
     await until('it is asked', () => node.pings === silences)
-    // The answer was heard once the question is asked again, and not the connection ended, after the next silence.
+    // The response was received if the node is pinged again after the next silence, instead of disconnected.
     const [socket] = node.sockets
     await answered(socket!)
   }
@@ -166,7 +166,7 @@ test('a node that falls silent is asked for a sign of life, and given up without
   await until('it is given up', () => !heads.isLive())
 })
 
-/** What was sent on this connection before has been read: its other end answers in order. */
+/** Resolves when the other end has read everything sent on this connection, because it answers in order. */
 async function answered(socket: WebSocket): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   socket.once('pong', () => resolve())

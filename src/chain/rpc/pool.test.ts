@@ -109,7 +109,7 @@ test('a node more than two blocks behind is not asked; one within two is, but no
   ]
   const { rpc } = await pool(t, [far, near, best])
   for (let round = 0; round < 60; round++) await balance(rpc)
-  // Who was slow to answer first is asked seldom, until probes show that it is not.
+  // A node with a slow first response is rarely asked, until probes show that it is fast.
   await until('both are asked', async () => {
     await balance(rpc)
     return reads(near) > 0 && reads(best) > 0
@@ -130,7 +130,7 @@ test('one of three nodes that claims a head far ahead does not make the others l
   const [liar, one, other] = [await badNode(t, { head: 9_000_000 }), await badNode(t), await badNode(t)]
   const { rpc } = await pool(t, [liar, one, other])
   for (let round = 0; round < 200; round++) await balance(rpc)
-  // Which of the two is asked how often is a matter of latency; that they are asked at all is not.
+  // Latency decides how often each node is asked; this checks only that both are asked.
   assert.ok(reads(one) + reads(other) > 0)
 })
 
@@ -202,7 +202,7 @@ test('an old read is asked again of a node that lags, and refused at once where 
     await assert.rejects(balanceAt(5), (error: AppError) => error.code === 'chain_unsupported')
     assert.equal(reads(node), 1)
   }
-  // What anvil says of the state of a block that it still has.
+  // Response of anvil about the state of a block that it still has.
   texts.push(...Array<string>(10).fill('Resource not found'))
   await assert.rejects(balanceAt(5), (error: AppError) => error.code === 'chain_unsupported')
   texts.length = 0
@@ -289,7 +289,7 @@ test('a method that one node lacks is asked of the others from then on', async (
   const { rpc } = await pool(t, [one, other])
   other.answer = ({ method }) => (method === 'debug_traceTransaction' ? { result: 'trace' } : undefined)
   for (let round = 0; round < 30; round++) assert.equal(await rpc.call('debug_traceTransaction', []), 'trace')
-  // Once, or twice where a kept connection was closed under the first request; half of thirty where nothing is remembered.
+  // Once, or twice if an idle connection was closed under the first request. Without memory, it would be 15.
   assert.ok(one.asked.filter(({ method }) => method === 'debug_traceTransaction').length <= 2)
   await assert.rejects(rpc.call('eth_nonsense', []), (error: RpcError) => error.rpcCode === -32601)
 })
@@ -346,7 +346,10 @@ test('a second node that is quick to say that it cannot answer does not win over
   )
 })
 
-/** Two nodes that answer after as long as they are told to, of which the first is asked first, and a clock that stands still. */
+/**
+ * Two nodes whose response times the test sets, of which the first is asked first, and a clock that does not advance by
+ * itself.
+ */
 function slowPool() {
   const clock = stoppedClock()
   const nodes = [0, 1].map(() => ({ asked: 0, delayMs: 0, answer: '0x2a' as unknown }))
@@ -365,7 +368,7 @@ function slowPool() {
     clock,
     nodes,
     ask: () => ask(calls, { timeoutMs: 5_000 }),
-    /** the answer, with the time that passes until it comes */
+    /** returns the response, and the time until it arrived */
     async finished<T>(answer: Promise<T>): Promise<T> {
       let isOver = false
       const end = () => void (isOver = true)

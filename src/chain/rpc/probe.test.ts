@@ -4,7 +4,7 @@ import { newMember, type Member } from './node-health.ts'
 import { startProbes } from './probe.ts'
 import { stoppedClock } from '../../../test/kit/clock.ts'
 
-/** A pool whose nodes count what they are asked, and seconds that pass when a test says so. */
+/** A pool whose nodes count their requests, and a clock that the test advances. */
 function probed(t: TestContext, intervalMs: number | null) {
   const clock = stoppedClock()
   const asked = [0, 0]
@@ -46,7 +46,7 @@ for (const [intervalMs, expected, name] of [
 test('a node that failed once is probed every second until it answers, whatever the pace of the others', async (t) => {
   const { seconds, failing, members } = probed(t, 12_000)
   await seconds(1)
-  // A request of somebody else’s failed there.
+  // A request of another caller failed at this node.
   members[1]!.failuresInARow = 1
   failing.add(1)
   assert.deepEqual(await seconds(1), [0, 1])

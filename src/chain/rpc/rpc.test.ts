@@ -245,7 +245,7 @@ test('batches that hang keep others waiting for a second, not until they are giv
   const rpc = openRpc({ url: node.url, timeoutMs: 5_000 })
   let givenUp = 0
   const hanging: Promise<unknown>[] = []
-  // As many as there may be batches in flight.
+  // Use as many as the maximum of batches in flight.
   for (let lane = 0; lane < 4; lane++) {
     hanging.push(rpc.call('eth_getBalance', ['hangs', at]).catch(() => givenUp++))
     await new Promise((resolve) => setTimeout(resolve, 5))

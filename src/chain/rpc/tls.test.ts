@@ -9,7 +9,7 @@ import { makeCertificate, noCertificates } from '../../../test/certificate.ts'
 import { RpcUnavailable } from './failures.ts'
 import { openRpc } from './rpc.ts'
 
-/** A node behind TLS, as every provider's is: who it is is checked before anything is said. */
+/** A node behind TLS, like those of providers: its certificate is checked before any request is sent. */
 suite('a node at an https address', { skip: noCertificates }, () => {
   const asked: { name: string | false; authorization: string | undefined }[] = []
   let connections = 0

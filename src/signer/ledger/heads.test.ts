@@ -99,7 +99,7 @@ test('a head that the ledger continues changes nothing; one that it does not sto
   assert.equal(log.heads.show(at5), true)
   assert.equal(log.heads.show(log.heads.newest()), true)
   assert.equal(log.heads.behind(), null)
-  // Of another signer, and none at all: whoever may ask could stop the signer with them.
+  // Heads of another signer, and invalid ones, must not stop the signer.
   const foreign = await later.open()
   sign(foreign, later.db, 50)
   for (const head of [foreign.heads.newest(), at5.replace('\n5\n', '\n6\n'), 'x', ''])
@@ -143,7 +143,7 @@ test('what an operator overruled stops it no more, and nothing but that', async 
   assert.deepEqual(await Promise.all([5, 6, 7, 8].map(shownTo)), [null, null, null, null])
   assert.match((await shownTo(4))!, /another one/)
   assert.match((await shownTo(9))!, /older than/)
-  // Of the ledger as it went on: the same size, signed after what was overruled.
+  // A head of the ledger as it continued: the same size, signed after the overruled ones.
   const later = signNote({ size: 7, root: Buffer.alloc(32, 7), at: 1 }, log.identity)
   const { heads } = await open()
   heads.show(later)

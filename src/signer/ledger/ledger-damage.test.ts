@@ -89,7 +89,7 @@ test('of a long ledger the last thousand records are checked, and the one that t
   assert.throws(() => reopen(), damaged(/^Record 2 .* altered/))
 })
 
-/** The table asks for a MAC, and the row has none: only its pages were edited. */
+/** Sets a MAC to null in spite of the table's constraint, as an attacker who edits the file can. */
 const NULL_MAC = `PRAGMA writable_schema = ON;
   UPDATE sqlite_schema SET sql = replace(sql, 'mac BLOB NOT NULL', 'mac BLOB /*NULL*/') WHERE name = 'ledger';
   PRAGMA writable_schema = RESET; UPDATE ledger SET mac = NULL WHERE seq = 3; PRAGMA writable_schema = ON;
@@ -244,7 +244,7 @@ test('records after one are told oldest first, so many at most, each with its ha
   assert.deepEqual([ledger.recordAt(0), ledger.recordAt(6)], [GENESIS, null])
 })
 
-/** The index lacks records, and has the text that it should: SQLite believes the text. */
+/** Empties an index that retains its SQL text, which SQLite trusts. */
 function hollow(db: DatabaseSync, index: string): void {
   db.enableDefensive(false)
   const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(index) as { sql: string }
@@ -277,7 +277,7 @@ for (const index of [
     assert.equal(schemaFault(db), null)
     assert.throws(() => reopen(), damaged(/^Record \d of the ledger is in its table and not in an index of it/))
     assert.match(verifyLedger(db, null).problems.join(), /does not fit together: .*missing from index/)
-    // As the guide says: the records are whole.
+    // Reindex as the guide says: the records are intact.
     db.exec('REINDEX')
     reopen()
     assert.doesNotMatch(verifyLedger(db, null).problems.join(), /fit together/)
@@ -294,7 +294,10 @@ test('every index of the ledger is one that a start looks into', (t) => {
   }
 })
 
-/** A first attempt that nobody signed, filed by someone who can write the folder: what it says could be raised without a token. */
+/**
+ * Inserts a first attempt that nobody signed, by an attacker who can write the folder. Without MACs, it would allow a
+ * fee bump without a token.
+ */
 for (const [where, seq] of [
   ['in the place of a record far back', 2],
   ['before the first record', -1],
@@ -312,7 +315,7 @@ for (const [where, seq] of [
     db.prepare('DELETE FROM ledger WHERE seq = ?').run(seq)
     db.prepare(`INSERT INTO ledger (seq, record, mac, ${columns}) VALUES (?, ?, ?, ${values.map(() => '?').join(', ')})`).run(seq, forged.record!, forged.mac!, ...values.map((one) => forged[one]!)) // prettier-ignore
     assert.throws(() => found(6_000), damaged(new RegExp(`^Record ${seq} `)))
-    // Far back a start does not look.
+    // A start does not verify old records.
     if (seq < 1) assert.throws(() => reopen(), damaged(/^Record -1 /))
     else assert.throws(() => reopen().attempts(slot({ nonce: 6_000 })), damaged(/^Record 2 /))
   })

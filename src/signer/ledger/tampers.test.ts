@@ -13,8 +13,8 @@ const SEED = Number(process.env.TAMPER_SEED ?? 7)
 const RECORDS = 40
 
 /**
- * By someone who can write the folder, knows all formats, computes every hash again, has heads that were published, and
- * lacks the master key. What the start finds is found; what only looks younger is found by the head that a server kept.
+ * The attacker can write the folder, knows all formats, recomputes every hash, has published heads, and lacks the
+ * master key. The start detects damage; a head that a server retained detects a ledger that only looks younger.
  * `TAMPERS=10000` is the long form.
  */
 test(`${TAMPERS} tampers with recomputed hashes are all found`, async (t) => {
@@ -75,7 +75,7 @@ test(`${TAMPERS} tampers with recomputed hashes are all found`, async (t) => {
     if (kind === 'truncated') {
       const end = 1 + below(RECORDS - 1)
       write(rows.slice(0, end))
-      // Cut off, with the newest head as it was, without one, or with the one of that time.
+      // Truncate, and retain the newest head, no head, or the head of that time.
       const head = [newest, null, heads.get(end)!][below(3)]!
       db.exec(`DELETE FROM heads`)
       if (head !== null) db.prepare(`INSERT INTO heads (which, note) VALUES ('newest', ?)`).run(head)

@@ -26,7 +26,7 @@ function world(t: TestContext) {
     records,
     tree: () => tree,
     reopen: () => (tree = openTree(db, records.length)),
-    /** the ledger's row, then the tree's, as `append` does */
+    /** appends the ledger's row, then the tree's, as `append` does */
     grow(to: number) {
       db.exec('BEGIN')
       while (records.length < to) {
@@ -85,7 +85,7 @@ test('a tree that lacks a part, or all of it, is damaged', (t) => {
   const { db, reopen, grow } = world(t)
   grow(1_100)
   const { rows } = db.prepare('SELECT count(*) AS rows FROM tree').get() as { rows: number }
-  // 4 of 256 leaves, 2 of 512 and 1 of 1,024: what is below is read from the ledger.
+  // 4 subtrees of 256 leaves, 2 of 512 and 1 of 1,024; smaller ones are read from the ledger.
   assert.equal(rows, 7)
   for (const sql of ['DELETE FROM tree WHERE level = 10', 'DELETE FROM tree']) {
     db.exec(sql)

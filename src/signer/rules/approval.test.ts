@@ -48,7 +48,7 @@ async function world(t: Parameters<typeof sponsored>[0], rules: unknown[] | null
     accessToken,
     request,
     claims,
-    /** how many signatures are recorded */
+    /** number of recorded signatures */
     records: () => rows().filter(({ intent_id: intent }) => intent !== null).length,
   }
 }
@@ -107,21 +107,21 @@ test('an approval is of one user, application, network, account, intent and cont
   const evidence = JSON.parse(rows().at(-1)!.evidence as string) as Record<string, string>
   assert.deepEqual([evidence.requires, evidence.approval_jti], ['message-approval', jti])
   assert.match(evidence.approval_sha256!, /^[\w-]{43}$/)
-  // The user sees the message in the list of the account; a server that replays the ledger needs none of it.
+  // The account's list shows the user the message; a server that replays the ledger does not need it.
   const [listed] = (await signer.signatures({ userId: ALICE })).signatures
   const { signature } = signed
   assert.deepEqual(listed!.message, { kind: 'text', content: 'Hello', class: 'text', signature })
   assert.deepEqual([listed!.kind, listed!.nonce, listed!.hash, listed!.clientId], ['message', null, message, 'shop'])
   const { isEnd, signatures, operations, authorizations } = await signer.recallSince({ after: 0 })
   assert.deepEqual([isEnd, signatures, operations, authorizations], [true, [], [], []])
-  // The record has spent it: only the same bytes come back, with it or without.
+  // The record has used up the approval: only the same bytes are returned, with the approval or without.
   assert.deepEqual(await signer.signMessage(request()), { ...signed, stored: true })
   assert.deepEqual(await signer.signMessage(request({ approval })), { ...signed, stored: true })
   await assert.rejects(signer.signMessage(request({ approval }, { text: 'Hello!' })), refusal('intent_conflict'))
   await assert.rejects(signer.signMessage(request({ approval, intentId: 'other' })), refusal('approval_required'))
   assert.equal(records(), 1)
 
-  // A freeze between the approval and the signature.
+  // A freeze arrives between the approval and the signature.
   const late = await place.approval(ALICE, { ...good, intent: 'late' })
   const entry = frozenEntry(`user ${ALICE}`, { isFrozen: true, at: Date.now() })
   await signer.bringRevocations([await place.revocations({ entries: [entry] })])
@@ -191,11 +191,11 @@ test('nothing but a message that its user’s token allows is signed: no digest,
   for (const [what, asked, code] of cases) {
     await assert.rejects(signer.signMessage(asked as SignMessageRequest), code, what)
   }
-  // The operation alone.
+  // Only the operation is recorded.
   assert.equal(records(), 1)
 })
 
-/** For `assert.rejects`: the facts that a server decides by. */
+/** Checks a refusal in `assert.rejects`: the fields that a server branches on. */
 const needs = (rule: string) => (error: unknown) =>
   refusal('approval_required')(error) && (error as { cause: SignerRefused }).cause.facts.rule === rule
 
@@ -251,7 +251,7 @@ test('a recipient is known to a rule from the first approved payment on, and by 
   const call = { to: SOMEWHERE, value: '1', data: '0x' } as const
   const pay = (nonce: number, changes: object = {}) => ask(alice, { ...call, nonce, accessToken, intentId: `pay_${nonce}`, ...changes }) // prettier-ignore
   const approve = (intent: string, calls: object[] = [call]) => place.approval(ALICE, claims({ calls } as ApprovedContent, { intent })) // prettier-ignore
-  // Neither what was refused nor what was checked makes it known.
+  // Neither a refused nor a checked request adds the recipient to the known ones.
   await assert.rejects(signer.sign(pay(0)), needs('first'))
   assert.equal((await signer.check({ ...pay(0), approval: await approve('pay_0') })).requires, null)
   await assert.rejects(signer.signOperation(ofAlice({ calls: [call], intentId: 'operation' })), needs('first'))
@@ -260,7 +260,7 @@ test('a recipient is known to a rule from the first approved payment on, and by 
   await signer.signOperation(ofAlice({ calls: [call], intentId: 'operation' }))
   await assert.rejects(signer.sign(pay(2, { to: bob })), needs('first'))
   await assert.rejects(signer.signOperation(ofAlice({ calls: [call, { ...call, to: bob }], intentId: 'both', sequence: '1' })), needs('first')) // prettier-ignore
-  // Rows that somebody writes while the signer is stopped are counted again from the ledger.
+  // Rows written while the signer is stopped are discarded: meters are counted again from the ledger.
   await signer.end('SIGTERM')
   const store = new DatabaseSync(join(here.folder, DATABASE_FILE))
   const { changes } = store

@@ -14,9 +14,9 @@ import { readSettings } from '../settings.ts'
 import { DATABASE_FILE } from '../store.ts'
 import { verifyStore } from '../programs/verify.ts'
 
-/** wei per gas, and gas, of what a test asks for */
+/** wei per gas, and gas units, of the tests' requests */
 const [PRICE, GAS] = [1_000n, 300_000n]
-/** wei that one operation is charged to its person, and one transaction to its sponsor */
+/** wei that one operation is charged to its user, and one transaction to its sponsor */
 const [SHARE, WHOLE] = [GAS_LIMIT * PRICE, GAS * PRICE]
 
 const denied = (rule: string, why = '') => (error: unknown) =>
@@ -53,7 +53,7 @@ test('in production no sponsor pays for operations until the operator sets both 
     await signer.bringRevocations([await key.list()])
     const { address: alice } = await signer.createAccount({ userId: ALICE })
     const { address: house } = await signer.createAccount({ userId: HOUSE })
-    // People sign: what it would cost is nobody’s to pay yet.
+    // Signing an operation charges no gas limit.
     const signed = await signer.signOperation(askOperation(alice, await key.token(), { sequence: String(index) }))
     const request = askOuter(house, [signed])
     if (answer === null) assert.equal((await signer.signOuter(request)).stored, false)
@@ -95,27 +95,27 @@ test('a person is charged the gas they signed for and a sponsor all of it, to th
   const raise = { kind: 'replace', maxFeePerGas: '1500', maxPriorityFeePerGas: '150' } as const
   await signer.signOuter(outer([one, bobs, two], raise))
   assert.deepEqual(spent(), [[`user ${ALICE}`, SHARE], [`user ${BOB}`, SHARE / 2n], [`user ${HOUSE}`, WHOLE / 2n]]) // prettier-ignore
-  // Once more, by another sponsor: the same meter of the person.
+  // Another sponsor includes it again, and the same meter of the user is charged.
   await signer.signOuter(askOuter(reserve, [one], { intentId: 'reserve_0' }))
   assert.deepEqual(spent(), [
     [`user ${ALICE}`, SHARE],
     [`user ${RESERVE}`, WHOLE],
   ])
   const before = rows().length
-  // Bob’s first, who has room.
+  // Bob's operation comes first, and his limit is not reached.
   await assert.rejects(signer.signOuter(outer([bobs, two], { nonce: 1 })), noRoom(1))
   await assert.rejects(signer.signOuter(outer([one, bobs, two], { ...raise, maxFeePerGas: '2500', maxPriorityFeePerGas: '250' })), noRoom(0)) // prettier-ignore
   assert.equal(rows().length, before)
   await signer.signOuter(outer([bobs], { nonce: 1 }))
   await signer.signOuter(outer([bobs], { nonce: 2 }))
-  // Of a sponsor half a transaction is left, and others are told no more than that there is too little.
+  // Half a transaction of the sponsor's limit is left. The error names no amounts, because the limit is shared.
   const half = { nonce: 3, maxFeePerGas: '500', maxPriorityFeePerGas: '1' }
   await assert.rejects(
     signer.signOuter(outer([bobs], { ...half, gas: '300001' })),
     denied('sponsored-per-sponsor', 'sponsored.periodAmount does not cover this transaction'),
   )
   await signer.signOuter(outer([bobs], half))
-  // A cancel is one of the bounds without a token.
+  // A cancellation has the limits of requests without a token.
   await signer.sign(ask(house, { nonce: 0, intentId: 'outer_0', kind: 'cancel', to: house, value: '0', maxFeePerGas: '3000', maxPriorityFeePerGas: '300' })) // prettier-ignore
   assert.deepEqual(problems(), [])
 })
@@ -129,7 +129,7 @@ test('a transaction that is raised again and again takes of a person’s limit w
     outer([one, two], { kind: 'replace', maxFeePerGas: String(price), maxPriorityFeePerGas: String(price / 10) })
   await signer.signOuter(outer([one, two]))
   for (const price of [1_200, 1_500, 2_000]) assert.equal((await signer.signOuter(raisedTo(price))).kind, 'replace')
-  // Twice the first price: the limit, to the wei.
+  // Twice the first price reaches the limit exactly.
   await assert.rejects(signer.signOuter(raisedTo(2_200)), noRoom(0))
   await assert.rejects(signer.signOuter(outer([two], { nonce: 1, maxFeePerGas: '1', maxPriorityFeePerGas: '1' })), noRoom(0)) // prettier-ignore
   assert.deepEqual(problems(), [])
@@ -209,12 +209,12 @@ test('after a restore no operation is signed for the hour that a lost one may li
   await assert.rejects(next.signOperation(above), refusal('operations_paused'))
   await assert.rejects(next.checkOperation(above), refusal('operations_paused'))
   await assert.rejects(next.signOperation(ofBob({ sequence: String(floor) })), refusal('operations_paused'))
-  // What it holds it gives, at nonces that the chain has not counted.
+  // Operations in the ledger are returned, at nonces that the chain has not counted.
   assert.equal((await next.signOperation(ofAlice({ sequence: '1', authorizationNonce: 0 }))).stored, true)
   await assert.rejects(next.signOperation(ofAlice({ sequence: '1', authorizationNonce: 1 })), refusal('nonce_conflict'))
   await assert.rejects(next.signOuter(outer([kept], { nonce: 0 })), refusal('nonce_conflict'))
   await assert.rejects(next.signOuter(outer([lost], { nonce: 1 })), (error) => error instanceof SignerRefused && error.facts.operation === 0) // prettier-ignore
-  // Of the sponsor nonces are lost: nobody’s limits say how much is left.
+  // The sponsor lost nonces, so the used amount of its limit is unknown.
   await assert.rejects(next.signOuter(outer([kept], { nonce: 1 })), noRoom(0, 'sponsored.periodAmount counts as used after a restore')) // prettier-ignore
   await assert.rejects(next.sign(ask(bob, { accessToken: tokens.bob, intentId: 'own' })), denied('day', 'native.periodAmount counts as used after a restore')) // prettier-ignore
   assert.deepEqual(problems(), [])

@@ -14,7 +14,7 @@ const CANCEL = { kind: 'cancel', to: SELF, value: '0', data: '0x' } as const
 const RAISED = { maxFeePerGas: '1100', maxPriorityFeePerGas: '110' }
 const RAISED_TWICE = { maxFeePerGas: '1210', maxPriorityFeePerGas: '121' }
 
-/** A ledger of one account on one chain, in memory: what `ledger.ts` asks SQL for. */
+/** A ledger of one account on one chain, in memory, in place of the SQL of `ledger.ts`. */
 function memory() {
   const held: (SignedAttempt & { nonce: number; isVouched: boolean })[] = []
   const between = (low: number, high: number) => held.filter(({ nonce }) => nonce >= low && nonce <= high)
@@ -49,7 +49,7 @@ function memory() {
     held,
     isFill: (changes: Partial<SignRequest>, isVouched = false) =>
       isFill(ask(changes), changes.kind ?? 'send', factsOf(ask(changes), isVouched)),
-    /** the outcome, and what was signed is remembered: 'stored', a kind, or the code of the refusal */
+    /** Judges a request and remembers a signature. Returns 'stored', the kind, or the code of the refusal. */
     try(changes: Partial<SignRequest>, isVouched = true, maxFills = 16, floor = 0, isHeldElsewhere = false): string {
       const request = ask(changes)
       try {
@@ -258,7 +258,7 @@ describe('a nonce that was never signed', () => {
     const ledger = memory()
     const send = (nonce: number, isVouched = true) =>
       ledger.try({ nonce, ...(isVouched ? {} : { ...CANCEL, intentId: `fill_${nonce}` }) }, isVouched, 16, 100)
-    // Signed before the copy was made: those bytes are known, and told.
+    // These nonces were signed before the copy was made, so their bytes are known and returned.
     for (const nonce of [0, 1, 2]) ledger.try({ nonce })
     assert.equal(send(1), 'stored')
     for (const nonce of [3, 50, 99])
@@ -309,7 +309,7 @@ describe('a nonce that was never signed', () => {
     assert.ok(ledger.isFill(raised))
     ledger.try({ nonce: 1 })
     assert.ok(!ledger.isFill({ ...raised, nonce: 1 }))
-    // Its user cancelled it with a token; raising that cancel needs none, and is still theirs.
+    // The user cancelled it with a token. A fee bump of the cancellation needs no token.
     ledger.try({ ...raised, nonce: 1 })
     assert.ok(!ledger.isFill({ ...CANCEL, ...RAISED_TWICE, nonce: 1 }))
     assert.ok(!ledger.isFill({ nonce: 2 }))

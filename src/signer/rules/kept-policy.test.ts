@@ -14,10 +14,10 @@ import { openSigningLog } from '../ledger/signing-log.ts'
 import { openStore } from '../store.ts'
 import { systemClock } from '../../clock.ts'
 
-/** More than a start looks at of the ledger's end. */
+/** More records than a start searches at the end of the ledger. */
 const LATER = 1_001
 
-/** A store without a policy, whose ledger says by a record far back that version 2 decided. */
+/** Creates a store without a policy, whose ledger has an old record that names version 2. */
 async function world(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-kept-policy-'))
   const store = openStore(join(folder, 'store'))
@@ -45,7 +45,7 @@ test('a record far back says which policy decided last, and one that was edited 
   assert.throws(open, /is gone: the ledger's records were decided by version 2/)
   const edit = (sql: string) => {
     db.exec(sql)
-    // What a start looks at of the ledger's end is whole.
+    // The records that a start searches are intact.
     openUnwitnessed(db, macs)
     assert.throws(open, (error) => error instanceof LedgerDamaged && /Record 2 of the ledger was altered/.test(error.message)) // prettier-ignore
   }

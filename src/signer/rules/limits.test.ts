@@ -23,7 +23,7 @@ async function governed(t: TestContext, rules: unknown[], more: Record<string, s
   const file = join(place.folder, 'policy.json')
   const write = (version: number, changes: Record<string, unknown>) => {
     writeFileSync(`${file}.new`, JSON.stringify({ version, ...changes }))
-    // In one step, as those who watch a file want it.
+    // Replace the file atomically, as file watchers need it.
     renameSync(`${file}.new`, file)
   }
   write(1, { rules })
@@ -64,7 +64,7 @@ test('of a hundred calls at once with room for ten, exactly ten are signed, and 
   const next = await again()
   const unsigned = calls.find((call) => !signed.includes(call))!
   await assert.rejects(next.sign(unsigned), denied('day'))
-  // What was signed is handed out again, room or not, and charged once.
+  // Signed requests are returned again, whatever is left of the limit, and are charged once.
   for (const call of signed) assert.equal((await next.sign(call)).stored, true)
   await assert.rejects(next.sign({ ...signed[0]!, intentId: 'other' }), refusal('nonce_conflict'))
   whole()
@@ -81,7 +81,7 @@ test('a raise or cancel without a token passes a full limit and charges nothing;
   await signer.sign(priced(1_000, {}))
   const { accessToken: _, ...raise } = priced(1_500, { kind: 'replace' })
   assert.equal((await signer.sign(raise)).kind, 'replace')
-  // 1,000 were charged; the raise without a token was not: up to 2,000 there is room for 1,000 more.
+  // 1,000 were charged, and the fee bump without a token was not. So up to a limit of 2,000, 1,000 are left.
   await assert.rejects(signer.sign(priced(2_001, { kind: 'replace' })), denied('fees'))
   assert.equal((await signer.sign(priced(2_000, { kind: 'replace' }))).stored, false)
   await assert.rejects(
@@ -112,7 +112,7 @@ test('a first cancel with a token counts as a transaction, and its fees count fo
   assert.equal((await signer.sign(cancel(2, 1_000))).kind, 'cancel')
   await assert.rejects(signer.sign(request(3)), denied('three'))
   await assert.rejects(signer.sign(cancel(3, 10)), denied('three'))
-  // The lane stays free: what was asked for can be cancelled, with a token as dear as the limits are, without one in any case.
+  // The account queue is not blocked: the write can be cancelled, with a token within the limits, without one always.
   await assert.rejects(signer.sign(cancel(0, 50_000, { intentId: 'tx_0' })), denied('fees'))
   assert.equal((await signer.sign(cancel(0, 2_000, { accessToken: undefined }))).kind, 'cancel')
   whole()
@@ -184,7 +184,7 @@ test('the file is looked at each second; what is older, edited or missing change
   assert.deepEqual([first.version, first.state, first.problem, first.since! <= Date.now()], [1, 'file', null, true])
   await signer.sign(request(0))
   write(3, { rules: [{ name: 'none', effect: 'deny' }, REST] })
-  // By itself: nobody asks how it is.
+  // The file is read without a request for the state.
   await until('the third version', () =>
     signer.check(request(1)).then(
       () => false,
@@ -203,7 +203,7 @@ test('the file is looked at each second; what is older, edited or missing change
   write(2, { rules: [REST] })
   await state('refused')
   write(3, { rules: [REST] })
-  // Asked how it is, it looks.
+  // A request for the state reads the file.
   await state('refused')
   writeFileSync(file, '{"version": 4, "rules"')
   await state('refused')
@@ -273,7 +273,7 @@ test('a kept policy that is older than the one the ledger was decided by, change
     await assert.rejects(again({ SIGNER_POLICY_FILE: '' }), said)
     assert.match(verifyStore(place.env.SIGNER_DIR!).problems.join('\n'), said)
   }
-  // An older file is no way around it, and the right one is the way back.
+  // An older file does not replace the policy, and a valid newer one does.
   write(1, { rules: [REST] })
   await assert.rejects(again(), /is older/)
   renameSync(`${file}.away`, file)
@@ -342,7 +342,7 @@ test('limits that a clock ahead had filled count from the next start, not until 
   clock = real + 400 * day
   await sign(0, '9')
   clock = real
-  // While it runs, a clock that is set back frees nothing.
+  // Setting the clock back while the signer runs frees nothing.
   await assert.rejects(sign(1, '2'), /The rule day rejects/)
   clock = real + 2 * day
   await assert.rejects(sign(1, '2'), /The rule day rejects/)

@@ -1,7 +1,7 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
 import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
-/** What an attacker who wants a message signed would like this code to be. */
+/** Changes of this code that would help an attacker to get a message signed. */
 const MUTANTS: SourceMutant[] = [
   ['a message needs no permission of its own', 'verbs/sign-message.ts', 'scope: MESSAGE_SCOPE', "scope: 'contracts:write'", 'rules/approval', 'nothing but a message'], // prettier-ignore
   ['what moves tokens needs no permission to write', 'verbs/sign-message.ts', '  if (classified.moves) assertScope(token, WRITE_SCOPE)\n', '', 'rules/approval', 'nothing but a message'], // prettier-ignore

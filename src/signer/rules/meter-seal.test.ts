@@ -16,7 +16,7 @@ const RULES = [
   { name: 'all', effect: 'limit', native: { periodAmount: '100', ...DAY } },
 ]
 
-/** A signer of two people: Alice has spent 9 of her 10, Bob 2 of his. */
+/** Creates a signer of two users: Alice has used 9 of her 10, Bob 2 of his. */
 async function world(t: TestContext) {
   const counted: unknown[] = []
   const log = { ...openLog('signer', 'silent'), warn: (event: string, facts: unknown) => counted.push([event, facts]) } as Logger // prettier-ignore
@@ -29,7 +29,7 @@ async function world(t: TestContext) {
   await sign(BOB, 0, '2')
   return {
     ...{ place, sign, counted },
-    /** as it has to be, whatever was done to the table: Alice has 1 left, Bob 8, and the table is what the ledger says */
+    /** Checks that manipulations have no effect: Alice has 1 left, Bob 8, and the table matches the ledger. */
     async assertCounted(nonce = 1) {
       await assert.rejects(sign(ALICE, nonce, '2'), /The rule person rejects/)
       await assert.rejects(sign(BOB, nonce, '9'), /The rule person rejects/)
@@ -83,7 +83,7 @@ for (const [what, edit] of Object.entries<string>({
     assert.match(verifyStore(place.folder).problems.join(), /The store was changed by another program/)
   })
 
-/** Makes a table anew that is filed under the text of the one before: SQLite believes the text. */
+/** Creates a table that is registered with the SQL text of the earlier one, which SQLite trusts. */
 function replaceTable(db: DatabaseSync, name: string, make: string): void {
   db.enableDefensive(false)
   const { sql } = db.prepare('SELECT sql FROM sqlite_schema WHERE name = ?').get(name) as { sql: string }
@@ -94,7 +94,7 @@ function replaceTable(db: DatabaseSync, name: string, make: string): void {
 
 const MADE = 'CREATE TABLE other (meter TEXT NOT NULL, window TEXT NOT NULL, n INTEGER'
 for (const [what, make] of Object.entries<string>({
-  // An even number of the same rows adds nothing to the sum, and the first of a name is what a search finds.
+  // An even number of equal rows adds nothing to the sum, and a search finds the first row of a name.
   'that is there twice more as nothing': `${MADE}, PRIMARY KEY (meter, window, n)) STRICT, WITHOUT ROWID;
     INSERT INTO other SELECT meter, json_set(window, '$[1]', 1, '$[2][0][0]', 1), n FROM meters, (SELECT 1 AS n UNION SELECT 2);
     INSERT INTO other SELECT meter, window, 3 FROM meters`,
@@ -123,7 +123,7 @@ test('older meters put back with their seal gain nothing: what the ledger charge
   await assert.rejects(sign(ALICE, 2, '1'), /The rule person rejects/)
   await assert.rejects(sign(BOB, 2, '6'), /The rule person rejects/)
   assert.deepEqual(verifyStore(place.folder).problems, [])
-  // The older seal with the number of records that there are now.
+  // Combine the older seal with the current number of records.
   place.restart((db) => {
     const forged = Buffer.concat([seal.subarray(0, 4), sealOf(db).subarray(4, 12), seal.subarray(12)])
     db.exec('DELETE FROM meters')
@@ -132,7 +132,7 @@ test('older meters put back with their seal gain nothing: what the ledger charge
     db.prepare('UPDATE ledger_head SET meters = ?').run(forged)
   })
   await assert.rejects(sign(ALICE, 2, '1'), /The rule person rejects/)
-  // One older row, beside the newer seal.
+  // Combine one older row with the newer seal.
   place.restart((db) => db.prepare('UPDATE meters SET window = ? WHERE meter = ?').run(older[1]!.window!, older[1]!.meter!)) // prettier-ignore
   await assertCounted(2)
 })
@@ -173,11 +173,11 @@ test('without an edit nothing is counted again, however often it starts, and aft
 
 test('where a record that has to be counted was altered too, far back, the signer does not start', async (t) => {
   const { place, sign, assertCounted } = await world(t)
-  // More than a start looks at of the ledger's end.
+  // Add more records than a start verifies at the end of the ledger.
   for (let n = 0; n < 1_001; n++) await place.account(`DISCORD-${1_000 + n}`)
   await assertCounted()
   const stripped = `UPDATE ledger SET spent = NULL WHERE spent IS NOT NULL`
-  // Nobody needs to count them while the meters are as they were left.
+  // While the meters are unchanged, nothing is counted again.
   place.restart((db) => db.exec(stripped))
   await assert.rejects(sign(ALICE, 1, '2'), /The rule person rejects/)
   assert.throws(

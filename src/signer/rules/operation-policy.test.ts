@@ -66,7 +66,7 @@ test('each call is judged as a write of its own: one that is refused refuses all
   const { spent, policy } = rows().at(-1)!
   assert.match(policy as string, /^1 /)
   assert.deepEqual((JSON.parse(spent as string) as { amount: string }[]).map(({ amount }) => amount), ['7', '50']) // prettier-ignore
-  // Asked for again it is not charged; three are left, and no coin.
+  // A repeated request is not charged. Three calls are left, and no native currency.
   await signer.signOperation(request)
   await signer.signOperation(ofAlice({ sequence: '1', calls: [pay(3)] }))
   await assert.rejects(signer.signOperation(ofAlice({ sequence: '2', calls: [pay(1)] })), denied('day'))
@@ -84,7 +84,7 @@ test('what is sent by oneself and by a sponsor is of one limit; calls are counte
     ask(alice, { nonce, value, accessToken: tokens.alice, intentId: `tx_${nonce}` })
   await signer.sign(own(0, '4'))
   const first = await signer.signOperation(ofAlice({ calls: [pay(1), pay(1), pay(1)] }))
-  // Packed twice: of the person’s limits nothing more.
+  // A second sponsor transaction with the operation charges the user's policy limits no further.
   await signer.signOuter(outer([first]))
   await signer.signOuter(outer([first], { nonce: 1 }))
   await assert.rejects(signer.signOperation(ofAlice({ sequence: '1', calls: [pay(0), pay(0)] })), denied('day', 'count')) // prettier-ignore

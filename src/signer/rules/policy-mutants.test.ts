@@ -1,7 +1,7 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
 import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
-/** What an attacker would like this code to be: each in one place, and the test file that has to notice. */
+/** Changes of this code that would help an attacker: each in one place, with the test file that must fail. */
 const MUTANTS: SourceMutant[] = [
   ['an allow outweighs a deny', 'policy/evaluate.ts', 'if (denied !== undefined) return', 'if (denied !== undefined && !applying.some(({ effect }) => effect === "allow")) return', 'policy/evaluate'], // prettier-ignore
   ['a limit lets one unit more pass', 'policy/evaluate.ts', 'used + charged > amount', 'used + charged > amount + 1n', 'policy/evaluate'], // prettier-ignore

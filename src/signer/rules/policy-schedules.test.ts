@@ -31,7 +31,7 @@ const POLICY = JSON.stringify({
   ],
 })
 
-/** What the rules above say, once more and by hand: limit, period, what a call counts for, and whose meter it is. */
+/** The rules above, written again by hand: limit, period, charged amount, and owner of the meter. */
 const LIMITS: [most: bigint, period: number, amount: (one: JudgedSpend) => bigint, meter: (one: JudgedSpend) => string][] = [
   [200n, HOUR, ({ value }) => value, ({ userId, chainId }) => `${userId} ${chainId}`],
   [900n, DAY, ({ value }) => value, ({ chainId }) => `${chainId}`],
@@ -44,7 +44,7 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
   for (let seed = FIRST_SEED; seed < FIRST_SEED + SCHEDULES; seed++) {
     const random = randomOf(seed)
     let clock = 1_700_000_000_000 + random(DAY * 1_000)
-    // Clocks step back while it runs; a start finds none that is behind what was signed before.
+    // Clocks step back while the signer runs. A start always has a clock after the last signature.
     let newest = clock
     const signer = await openGoverned({ policy: POLICY, now: () => clock, startsAt: () => newest })
     try {
@@ -59,7 +59,7 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
           const [who, chainId] = [random(USERS.length), CHAINS[random(2)]!]
           const lane = `${who} ${chainId}`
           const nonce = next.get(lane) ?? 0
-          // Some ask for a nonce that another call of the burst has, too.
+          // Some requests have a nonce that another request of the burst has as well.
           if (random(6) > 0) next.set(lane, nonce + 1)
           const isToken = random(2) === 0
           const by = { userId: USERS[who]!, clientId: CLIENTS[random(3)]! }
@@ -81,7 +81,7 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
           if (status === 'fulfilled') signed += 1
           else refused += 1
         }
-        // What was refused left a gap: the lane begins again where it can.
+        // A rejected request left a gap: continue at a lower nonce.
         for (const lane of next.keys()) if (random(3) === 0) next.set(lane, Math.max(0, next.get(lane)! - random(8)))
       }
       deaths += signer.deaths()
@@ -98,12 +98,12 @@ test(`in ${SCHEDULES} seeded schedules of parallel calls, deaths and clocks that
       signer.close()
     }
   }
-  // Schedules that come near no limit and lose no signer would prove nothing.
+  // Schedules that reach no limit and restart no signer would prove nothing.
   assert.ok(signed > 20 * SCHEDULES && refused > 20 * SCHEDULES, `${signed} signed, ${refused} refused`)
   assert.ok(deaths >= SCHEDULES && reached >= SCHEDULES, `${deaths} deaths, ${reached} limits reached`)
 })
 
-/** Mostly a little on, sometimes hours, sometimes back. */
+/** Returns a time step: mostly a little forward, sometimes hours, sometimes back. */
 function stepOf(random: (below: number) => number): number {
   const kind = random(12)
   if (kind === 0) return -random(3 * HOUR * 1_000)

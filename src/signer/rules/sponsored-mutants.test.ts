@@ -1,7 +1,7 @@
 // tier: all, because each planted mistake runs a test file in a process of its own
 import { mutantsOf, ONE_OF, type SourceMutant } from '../../../test/source-mutants.ts'
 
-/** What an attacker of people or of sponsors would like this code to be. */
+/** Changes of this code that would help an attacker of users or sponsors. */
 const MUTANTS: SourceMutant[] = [
   ['an operation is signed for another person’s token', 'verbs/sign-operation.ts', 'authorise(token, { chainId, userId: account?.userId ?? null })', 'authorise(token, { chainId, userId: null })', 'verbs/operations', 'own live token'], // prettier-ignore
   ['a token of another network is enough', 'verbs/sign-operation.ts', 'authorise(token, { chainId, userId', 'authorise(token, { chainId: token.chainId!, userId', 'verbs/operations', 'own live token'], // prettier-ignore

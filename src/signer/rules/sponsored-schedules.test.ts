@@ -39,7 +39,7 @@ test(`in ${SCHEDULES} seeded schedules of operations that are packed at random, 
       for (const userId of [...SPONSORS, ...PEOPLE]) addresses.set(userId, await signer.account(userId))
       const next = new Map<string, number>()
       const known: KnownOperation[] = []
-      /** What each id and each intent was answered with: never anything else. */
+      /** First answer for each id and intent: later answers must equal it. */
       const answered = new Map<string, string>()
       const same = (what: string, answer: string) => {
         assert.equal(answered.get(what) ?? answer, answer, `seed ${seed}: ${what}`)
@@ -65,7 +65,7 @@ test(`in ${SCHEDULES} seeded schedules of operations that are packed at random, 
         const lane = `${by} ${chainId}`
         const nonce = next.get(lane) ?? 0
         if (random(4) > 0) next.set(lane, nonce + 1)
-        // Now and then of another network, or one twice.
+        // Sometimes include an operation of another network, or one twice.
         const those = known.filter((one) => one.chainId === chainId || random(40) === 0)
         const chosen = Array.from({ length: 1 + random(6) }, () => pick(those)).filter((one) => one !== undefined)
         const distinct = random(20) === 0 ? chosen : [...new Map(chosen.map((one) => [one.id, one])).values()]
@@ -85,7 +85,7 @@ test(`in ${SCHEDULES} seeded schedules of operations that are packed at random, 
         })
         await signer.signOuter(request)
         outers += 1
-        // The same at more, which needs no token.
+        // Repeat the transaction as a fee bump, which needs no token.
         if (random(2) === 0)
           await signer.signOuter({ ...request, kind: 'replace', maxFeePerGas: String(price * 3), maxPriorityFeePerGas: String(price * 3) }) // prettier-ignore
       }
@@ -142,15 +142,15 @@ test(`in ${SCHEDULES} seeded schedules of operations that are packed at random, 
       signer.close()
     }
   }
-  // Schedules that come near no limit and lose no signer would prove nothing.
+  // Schedules that reach no limit and restart no signer would prove nothing.
   assert.ok(operations > 15 * SCHEDULES && outers > 10 * SCHEDULES, `${operations} operations, ${outers} transactions`)
   assert.ok(refused > 20 * SCHEDULES && deaths >= SCHEDULES && reached >= SCHEDULES, `${refused} refused, ${deaths} deaths, ${reached} limits reached`) // prettier-ignore
 })
 
-/** What one attempt adds to what its sponsor can lose, and by whose operations: gas that they signed for, at the price it adds. */
+/** Maximum loss that one attempt adds to its sponsor, and each user's share of it: signed gas at the added price. */
 type SponsorLoss = { at: number; by: string; chainId: number; wei: bigint; shares: Map<string, bigint> }
 
-/** As another library reads the ledger’s bytes: nothing of meters, charges or buckets is looked at. */
+/** Reads the losses from the ledger's bytes with another library, without meters, charges or buckets. */
 function readLosses(folder: string): SponsorLoss[] {
   const { abi } = artefact('Dispatcher')
   const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true })
@@ -180,7 +180,7 @@ function readLosses(folder: string): SponsorLoss[] {
   }
 }
 
-/** Mostly a little on, sometimes hours, sometimes back. */
+/** Returns a time step: mostly a little forward, sometimes hours, sometimes back. */
 function stepOf(random: (below: number) => number): number {
   const kind = random(14)
   if (kind === 0) return -random(3_600_000)

@@ -42,7 +42,7 @@ test(`in ${SCHEDULES} seeded schedules of tokens that ask for anything, deaths a
           const [by, chainId, userId] = [SPONSORS[random(2)]!, CHAINS[random(2)]!, PEOPLE[random(4)]!]
           const lane = `${by} ${chainId}`
           const nonce = next.get(lane) ?? 0
-          // Some ask for a nonce that another call of the burst has, too.
+          // Some requests have a nonce that another request of the burst has as well.
           if (random(6) > 0) next.set(lane, nonce + 1)
           const to = addresses.get(random(8) === 0 ? PEOPLE[random(4)]! : userId)!
           const kind = random(12) === 0 ? ('replace' as const) : ('send' as const)
@@ -57,7 +57,7 @@ test(`in ${SCHEDULES} seeded schedules of tokens that ask for anything, deaths a
           if (status === 'fulfilled') signed += 1
           else refused += 1
         }
-        // What was refused left a gap: the lane begins again where it can.
+        // A rejected request left a gap: continue at a lower nonce.
         for (const lane of next.keys()) if (random(3) === 0) next.set(lane, Math.max(0, next.get(lane)! - random(8)))
       }
       deaths += signer.deaths()
@@ -78,14 +78,16 @@ test(`in ${SCHEDULES} seeded schedules of tokens that ask for anything, deaths a
       signer.close()
     }
   }
-  // Schedules that come near no limit and lose no signer would prove nothing.
+  // Schedules that reach no limit and restart no signer would prove nothing.
   assert.ok(signed > 20 * SCHEDULES && refused > 20 * SCHEDULES, `${signed} signed, ${refused} refused`)
   assert.ok(deaths >= SCHEDULES && reached >= SCHEDULES, `${deaths} deaths, ${reached} limits reached`)
 })
 
 type Gift = { at: number; by: string; token: string; chainId: number; to: string; data: string; amount: bigint }
 
-/** What the ledger's bytes can cost their sponsors, as another library reads them: nothing of meters, charges or buckets is looked at. */
+/**
+ * Reads the maximum cost to sponsors from the ledger's bytes with another library, without meters, charges or buckets.
+ */
 function readGifts(folder: string): Gift[] {
   const db = new DatabaseSync(join(folder, DATABASE_FILE), { readOnly: true })
   try {
@@ -100,7 +102,7 @@ function readGifts(folder: string): Gift[] {
   }
 }
 
-/** Mostly a little on, sometimes hours, sometimes back. */
+/** Returns a time step: mostly a little forward, sometimes hours, sometimes back. */
 function stepOf(random: (below: number) => number): number {
   const kind = random(12)
   if (kind === 0) return -random(3 * 3_600_000)

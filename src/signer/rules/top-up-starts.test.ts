@@ -87,7 +87,7 @@ test('after a restore that lost nonces of one sponsor nobody is topped up for a 
   }
   const isFull =
     'topUp.periodAmount counts as used after a restore that lost signatures, or may have lost them, more is available from 20'
-  // What a person’s own account lost is of their own limits.
+  // Lost nonces of a user's own account affect only that user's limits.
   const person = await rollBack(async (later) => later.sign(own(1)), { [address.toLowerCase()]: ['0x2', '0x2'] })
   await person.sign(give(house, 1))
   await person.end('SIGTERM')

@@ -16,7 +16,7 @@ import { frozenEntry, revoked, type SignRequest } from '../../signer-wire/wire.t
 
 const HOUSE = 'SPONSOR-HOUSE'
 const RESERVE = 'SPONSOR-RESERVE_2'
-/** wei: what `ask` costs besides its value */
+/** wei: cost of `ask` without its value */
 const FEE = 21_000n * 1_000n
 
 /** A running signer of a development installation with a sponsor and two people. */
@@ -55,7 +55,7 @@ function rows(folder: string): Row[] {
   }
 }
 
-/** Over the socket, or from a signer within this process. */
+/** Checks a refusal over the socket, or of a signer within this process. */
 const denied = (rule: string) => (error: unknown) =>
   (refusal('policy_denied')(error) || (error instanceof Refusal && error.code === 'policy_denied')) &&
   (error as Error).message.includes(`The rule ${rule} rejects`)
@@ -133,10 +133,10 @@ test('with a token nothing but funds for its own person is signed with a sponsor
   assert.deepEqual(records(), before)
   // It was what the table changes.
   await signer.sign(topUp(1))
-  // Of whom a provider says such things is a person.
+  // A user whose id from the provider looks like a sponsor's is still a user.
   const accessToken = await place.token('OIDC-SPONSOR-HOUSE')
   await signer.sign(ask(odd.get('OIDC-SPONSOR-HOUSE')!, { accessToken, intentId: 'odd' }))
-  // What the person received is theirs: with their own account they do as always.
+  // The received funds belong to the user, whose own account is not restricted.
   const own = await signer.sign(ask(alice, { accessToken: house.accessToken, data: '0x12345678' }))
   assert.equal(own.rule, 'default-allow')
   whole()
@@ -249,7 +249,7 @@ test('without a token a top-up is raised and cancelled by the rules of every acc
   whole()
 })
 
-/** A signer within this process that decides by a clock of the test's; its policy denies whatever it is asked. */
+/** A signer within this process with a test clock, whose policy rejects everything. */
 async function clocked(t: TestContext, topUp: { perUser: bigint; perSponsor: bigint }) {
   const time = { now: 1_700_000_000_000 }
   const policy = JSON.stringify({ version: 1, rules: [{ name: 'none', effect: 'deny' }] })
@@ -259,7 +259,7 @@ async function clocked(t: TestContext, topUp: { perUser: bigint; perSponsor: big
   const addresses = new Map<string, `0x${string}`>()
   for (const userId of userIds) addresses.set(userId, await place.account(userId))
   const nonces = new Map<string, number>()
-  /** `all`: value and fee; a nonce is used up only by what is signed. */
+  /** Requests a top-up. `all`: value and fee. A nonce is used up only by a signature. */
   const give = async (userId: string, all: bigint, { by = HOUSE, chainId = CHAIN_ID } = {}) => {
     const lane = `${by} ${chainId}`
     const nonce = nonces.get(lane) ?? 0
@@ -301,7 +301,7 @@ test('a sponsor’s limit is shared by all people on a network; another sponsor 
   })
   await give(BOB, 50n)
   await assert.rejects(give(BOB, 21n), denied('top-up-per-sponsor'))
-  // What one sponsor gave counts for the person at the other, too.
+  // A top-up of one sponsor also counts in the user's limit at other sponsors.
   await assert.rejects(give(ALICE, 21n, { by: RESERVE }), denied('top-up-per-user'))
   await give(BOB, 50n, { by: RESERVE })
   await assert.rejects(give(BOB, 21n, { by: RESERVE }), denied('top-up-per-user'))
@@ -334,7 +334,7 @@ test('a day rolls: what was given counts for 24 hours and no clock that is set b
     await assert.rejects(give(ALICE, 21n), denied('top-up-per-user'), `${hours}`)
   }
   place.restart()
-  // A sixtieth of a day at most it counts longer.
+  // An amount counts for up to a 60th of a day longer.
   time.now = start + 24.8 * hour
   await assert.doesNotReject(give(ALICE, 50n))
   await assert.rejects(give(ALICE, 21n), denied('top-up-per-user'))

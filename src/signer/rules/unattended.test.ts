@@ -11,7 +11,7 @@ const fees = (fee: number | bigint): Partial<SignRequest> => ({
 const cancelOf = (address: Hex, changes: Partial<SignRequest>): SignRequest =>
   ask(address, { kind: 'cancel', to: address, value: '0', ...changes })
 
-/** What a server without the user's token can have signed. */
+/** Signatures that a server can get without the user's token. */
 describe('without a token', () => {
   test('no chain but the listed ones, whatever is asked; with a token neither', async (t) => {
     const { signer, address, place, again } = await world(t)
@@ -37,9 +37,9 @@ describe('without a token', () => {
     for (const fee of [2_000, 4_000, 7_000, 8_000]) assert.equal((await raise(fee)).kind, 'replace')
     await assert.rejects(raise(8_800), /max-raise/)
     await assert.rejects(strict.sign(cancelOf(address, fees(8_800))), /max-raise/)
-    // More gas is more of the account's coins, too.
+    // More gas also costs more of the account's funds.
     await assert.rejects(raise(8_800, { gas: '84000' }), /max-raise/)
-    // With their token the user agrees to more, and that is what the next raises are measured by.
+    // With a token the user agrees to a higher fee, by which later fee bumps are measured.
     assert.equal((await raise(8_800, { accessToken })).kind, 'replace')
     assert.equal((await raise(9_700)).kind, 'replace')
   })
@@ -59,7 +59,7 @@ describe('without a token', () => {
         signer.sign(ask(address, { kind: 'replace', gas: '30000', ...fees(1_200), ...token })),
         /gas-below-first/,
       )
-    // A cancel does nothing, for which less is enough.
+    // A cancellation does nothing, so less gas is enough.
     assert.equal((await signer.sign(cancelOf(address, fees(1_200)))).kind, 'cancel')
   })
 
@@ -84,16 +84,16 @@ describe('without a token', () => {
       first.check(ask(bob, { intentId: BOB, kind: 'replace', ...fees(3_100) })),
       /max-unattended-fee/,
     )
-    // What is refused, and what is asked for again, costs nothing.
+    // Rejected and repeated requests cost nothing.
     await raise(first, address, ALICE, 4_000)
     await raise(first, bob, BOB, 2_500)
     await first.end('SIGKILL')
 
     const second = await again({ more })
     await assert.rejects(raise(second, bob, BOB, 3_100), /max-unattended-fee/)
-    // Of the attempts at a nonce the dearest alone was counted again.
+    // Only the most expensive attempt of a nonce was counted again.
     await raise(second, bob, BOB, 2_750)
-    // Another network has an hour of its own, and so has its user, who is there.
+    // Another network has a separate hourly limit.
     const fill = cancelOf(bob, { intentId: 'other-chain', chainId: 10, ...fees(4_000) })
     assert.equal((await second.sign(fill)).kind, 'cancel')
     const accessToken = await place.token(BOB)
@@ -104,7 +104,7 @@ describe('without a token', () => {
     const { signer, address, accessToken, again } = await world(t)
     await signer.end('SIGTERM')
     const strict = await again({ more: { SIGNER_MAX_UNATTENDED_FEE_WEI: String(21_000n * 47_000n - 1n) } })
-    // A large limit of gas at a high maximum, of which the transaction itself would have paid a fiftieth.
+    // A high gas limit at a high maximum price: the transaction itself would have cost 2 % of it.
     await strict.sign(ask(address, { accessToken, gas: '10000000', maxFeePerGas: '100000', maxPriorityFeePerGas: '1' }))
     await assert.rejects(strict.sign(cancelOf(address, { maxFeePerGas: '110000', maxPriorityFeePerGas: '47000' })), /max-unattended-fee/) // prettier-ignore
   })
@@ -175,7 +175,7 @@ describe('the hour of unattended fees', () => {
     assert.equal(fees.hasRoom(1, 1n), false)
     clock.ms += 7_200_000 + 3_660_000
     assert.equal(fees.hasRoom(1, 100n), true)
-    // Of a ledger that was written by a clock of tomorrow.
+    // The ledger was written by a clock that was a day ahead.
     const again = open([{ chainId: 1, at: clock.ms + 86_400_000, wei: 100n }])
     assert.equal(again.hasRoom(1, 1n), false)
     clock.ms += 3_660_001

@@ -43,14 +43,14 @@ test('for Calibur an account signs what Calibur asks, and an authorization of Ca
   )
   const { operation } = await signer.recall({ intentId: request.intentId })
   assert.deepEqual([operation!.delegate, operation!.packed], ['calibur', packed])
-  // What is for our own code says so by saying nothing, as before.
+  // An operation for this project's own code names no delegate.
   const own = await signer.signOperation(ofAlice({ sequence: '6' }))
   assert.equal((await signer.recall({ intentId: 'op_6' })).operation!.delegate, undefined)
   assert.notEqual(own.digest, digest)
   assert.deepEqual(problems(), [])
   const { operations } = await signer.health()
   assert.deepEqual(operations!.delegates, ['chatelaine', 'calibur'])
-  // Signed once, it stays what it is; another start signs nothing more for Calibur.
+  // A recorded operation remains signed, but after a restart the signer signs no new ones for Calibur.
   await signer.end('SIGTERM')
   const next = await again({ SIGNER_CALIBUR: 'off' })
   assert.deepEqual((await next.health()).operations!.delegates, ['chatelaine'])
@@ -75,14 +75,14 @@ test('an account calls nothing in itself, by no operation and no transaction: Ca
   for (const calls of [[own], [call, own], [{ ...own, data: '0x00' as Hex }]])
     for (const more of [CALIBUR, {}])
       await assert.rejects(signer.signOperation(ofAlice({ ...more, calls })), deniedBy('no-call-of-own-account'))
-  // Calibur takes an address of zeros for the account itself, with data and without.
+  // Calibur treats the zero address as the account itself, with data and without.
   for (const data of ['0x12345678', '0x'] as const)
     await assert.rejects(signer.signOperation(ofAlice({ ...CALIBUR, calls: [call, { ...call, to: NOBODY, data }] })), deniedBy('no-call-of-own-account')) // prettier-ignore
   const send = ask(alice, { accessToken: tokens.alice, nonce: 0, intentId: 'tx_own' })
   await assert.rejects(signer.sign({ ...send, to: alice, data: '0x12345678' }), deniedBy('no-call-of-own-account'))
   await assert.rejects(signer.check({ ...send, to: alice, data: '0x00' }), deniedBy('no-call-of-own-account'))
   assert.deepEqual(rows(), before)
-  // Coins to oneself are no call: every cancel is that.
+  // A payment to oneself is not a call: every cancellation is one.
   await signer.signOperation(ofAlice({ ...CALIBUR, calls: [{ ...own, data: '0x' }] }))
   await signer.sign({ ...send, to: alice, data: '0x' })
 })
@@ -91,7 +91,7 @@ test('a sponsor sends an operation to the dispatcher it was signed for and to no
   const { signer, ofAlice, ofBob, outer, tokens, problems } = await sponsored(t, ON)
   const caliburs = await signer.signOperation(ofAlice({ ...CALIBUR, sequence: '1', authorizationNonce: 0 }))
   const ours = await signer.signOperation(ofBob({ sequence: '2' }))
-  // As anything else it is another's bytes.
+  // With another delegate, the bytes belong to no recorded operation.
   await assert.rejects(signer.signOuter(outer([caliburs])), refusal('operation_refused'))
   await assert.rejects(signer.signOuter(outer([ours], CALIBUR)), refusal('operation_refused'))
   await assert.rejects(signer.signOuter(outer([caliburs, ours], CALIBUR)), refusal('operation_refused'))
@@ -108,7 +108,7 @@ test('a sponsor sends an operation to the dispatcher it was signed for and to no
     maxPriorityFeePerGas: '200',
   })
   assert.ok(raised.raw.includes(dispatcher.toString('hex')))
-  // Raised to another dispatcher it would do something else.
+  // A fee bump to another dispatcher would have another effect.
   await assert.rejects(signer.signOuter({ ...asked, delegate: 'chatelaine', kind: 'replace', maxFeePerGas: '3000', maxPriorityFeePerGas: '300' }), refusal('operation_refused')) // prettier-ignore
   const cancel = await signer.cancelOuter({
     ...{ intentId: asked.intentId, chainId: CHAIN_ID, from, nonce: 0, gas: '100000', sequences: ['1'] },

@@ -57,7 +57,7 @@ test('a person’s id is used up at the nonce of what carries it, with its autho
   assert.match(String(record.evidence), /"token_sha256":"/)
   assert.deepEqual(problems(), [])
   assert.deepEqual(await signer.cancelOuter(without(cancel())), { ...signed, stored: true })
-  // Raised without a token: what the person wanted stays wanted.
+  // A fee bump without a token does not change the effect.
   const dearer = { maxFeePerGas: '3000', maxPriorityFeePerGas: '300' }
   const raised = await signer.cancelOuter(without(cancel(dearer)))
   assert.deepEqual([raised.kind, raised.stored, parseTransaction(raised.raw).data], ['cancel', false, data])
@@ -96,9 +96,9 @@ test('nothing else is such a cancel: another’s id, none that is in it, no toke
   ]
   for (const [what, request, why] of refused) await assert.rejects(signer.cancelOuter(request), why, what)
   assert.deepEqual(rows(), before)
-  // It is one for Bob's own, too.
+  // The cancellation may also use up Bob's own operation.
   assert.equal((await signer.cancelOuter(cancel({ sequences: ['1'], accessToken: tokens.bob }))).kind, 'cancel')
-  // What carries them is not raised after that.
+  // After that, the transaction itself gets no fee bump.
   const raise = outer(operations, { nonce: 5, intentId: 'outer_5', kind: 'replace', maxFeePerGas: '9000', maxPriorityFeePerGas: '900', authorizations: [{ from: alice, nonce: 0 }] }) // prettier-ignore
   await assert.rejects(signer.signOuter(raise), refusal('nonce_conflict'))
   assert.deepEqual(problems(), [])
@@ -110,7 +110,7 @@ test('a nonce has one cancel: none by the other verb, and none of other ids, com
     ...{ intentId: 'outer_5', chainId: CHAIN_ID, from: house, nonce: 5, to: house, value: '0', data: '0x' as Hex },
     ...{ gas: '21000', maxFeePerGas: fee, maxPriorityFeePerGas: fee, kind: 'cancel' },
   })
-  // It frees the nonce, and needs nobody.
+  // A cancellation of no operation only frees the nonce, and needs no token.
   const nothing = without(cancel({ sequences: [] }))
   const freed = await signer.cancelOuter(nothing)
   assert.equal(parseTransaction(freed.raw).type, 'eip7702')
@@ -141,7 +141,7 @@ test('who is frozen uses nothing up, and a fee is bounded as one that nobody’s
     await bring(subject, false)
   }
   assert.equal(signed(), before)
-  // What it costs is agreed to by nobody: the next may not cost three times that again.
+  // No one agreed to the cost of a cancellation, so the next one may not triple it again.
   await signer.cancelOuter(cancel({ gas: '450000' }))
   await assert.rejects(signer.cancelOuter(cancel({ gas: '450000', maxFeePerGas: '3000', maxPriorityFeePerGas: '300' })), denied('max-raise')) // prettier-ignore
 })
@@ -164,7 +164,7 @@ test('what is recorded of it is verified: ids that are not in what it takes the 
   await signer.cancelOuter(cancel())
   await signer.end('SIGKILL')
   const db = new DatabaseSync(join(folder, 'signer.sqlite'))
-  // As if the transaction it cancels had carried nothing of it.
+  // Change the record as if the cancelled transaction had included no operations.
   db.exec(`UPDATE ledger SET rule = 'default-allow' WHERE kind = 'send'`)
   db.close()
   assert.ok(problems().some((problem) => problem.includes('it cancels a transaction without operations')))

@@ -11,13 +11,13 @@ import {
   type SignOperationRequest,
 } from '../../signer-wire/wire.ts'
 
-/** wei per gas, and gas, of what a test asks for */
+/** wei per gas, and gas units, of the tests' requests */
 const [PRICE, GAS] = [1_000n, 300_000n]
-/** wei that one operation is charged to its person, and one transaction to its sponsor */
+/** wei that one operation is charged to its user, and one transaction to its sponsor */
 const [SHARE, WHOLE] = [GAS_LIMIT * PRICE, GAS * PRICE]
 const LIMITS = { SIGNER_GAS_PER_USER_WEI: String(2n * SHARE), SIGNER_GAS_PER_SPONSOR_WEI: String(2n * WHOLE) }
 
-/** A dry run of an operation that a sponsor would carry alone. */
+/** Returns a dry run of an operation that a sponsor would send alone. */
 const dry = (
   asked: SignOperationRequest,
   sponsor: Hex,
@@ -65,7 +65,7 @@ test('a dry run is refused at the limit of the person, and at that of the sponso
     const signed = await signer.signOperation(ofAlice({ sequence: String(nonce) }))
     await signer.signOuter(outer([signed], { nonce }))
   }
-  // The person’s limit is that of all sponsors, and is asked first.
+  // The user's limit counts all sponsors, and is checked first.
   for (const sponsor of [house, reserve]) await assert.rejects(signer.checkOperation(dry(ofAlice(), sponsor)), noRoom)
   await assert.rejects(signer.checkOperation(dry(ofBob(), house)), denied('sponsored-per-sponsor'))
   assert.equal((await signer.checkOperation(dry(ofBob(), reserve))).stored, false)
@@ -98,7 +98,7 @@ test('who could not send the transaction is refused in a dry run as there: nobod
   const frozen = frozenEntry(revoked.user(HOUSE), { isFrozen: true, at: Date.now() })
   await signer.bringRevocations([await place.revocations({ entries: [frozen] })])
   await refused(house, refusal('account_frozen'))
-  // What the person is refused for comes first, as they sign first.
+  // Refusals that concern the user come first, because the user signs first.
   const own = frozenEntry(revoked.user(ALICE), { isFrozen: true, at: Date.now() })
   await signer.bringRevocations([await place.revocations({ entries: [own] })])
   await assert.rejects(signer.checkOperation(dry(ofAlice(), SOMEWHERE)), refusal('account_frozen'))

@@ -9,7 +9,7 @@ test('a check answers what a signature would, and leaves nothing behind', async 
   const request = ask(address, { accessToken })
   const would = { kind: 'send', rule: 'default-allow', stored: false, requires: null }
   for (let round = 0; round < 3; round++) assert.deepEqual(await signer.check(request), would)
-  // The nonce and the intent are as free as before, for something else.
+  // Nonce and intent are still free, so they can be used for another write.
   const other = ask(address, { accessToken, to: SOMEWHERE, value: '2' })
   assert.deepEqual(await signer.check(other), would)
   assert.equal((await signer.health()).ledgerEntries, before)
@@ -65,12 +65,12 @@ test('filling a nonce without a token costs little; what its user signed for may
   await assert.rejects(limited.check(cancel(1, '101')), refusal('policy_denied'))
   await assert.rejects(limited.sign(cancel(1, '100', { gas: '21001' })), /max-fill-fee/)
   assert.equal((await limited.sign(cancel(1, '90'))).rule, 'max-fill-fee')
-  // Raised up to the same limit, and no further.
+  // Fee bumps are possible up to the same limit, and no further.
   assert.equal((await limited.sign(cancel(1, '100', { kind: 'replace' }))).kind, 'cancel')
   await assert.rejects(limited.sign(cancel(1, '110')), /max-fill-fee/)
   await assert.rejects(limited.sign(cancel(1, '110', { kind: 'replace' })), /max-fill-fee/)
   assert.equal((await limited.sign(cancel(1, '110', { accessToken }))).rule, 'default-allow')
-  // From then on it is its user's, who may be long gone.
+  // After an attempt with the user's token, this limit no longer applies, even without a token.
   await limited.sign(cancel(1, '150'))
 
   await limited.sign(ask(address, { accessToken, nonce: 2, maxFeePerGas: '5000' }))

@@ -86,7 +86,7 @@ const CLASSES: Record<Sample, [classes: string[], builtIn: string]> = {
   opaque: [['OPAQUE'], 'refused by message-not-listed'],
 }
 
-/** Signs every sample, without an approval and then with one, and says what came of both. */
+/** Signs every sample, without an approval and then with one, and returns both outcomes. */
 async function answers({ signer, facts, askFor, approve }: Awaited<ReturnType<typeof world>>) {
   const found: Record<string, [without: string, withOne: string]> = {}
   for (const [name, sample] of Object.entries(SAMPLES)) {

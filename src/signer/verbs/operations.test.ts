@@ -88,7 +88,7 @@ test('an intent has one operation and an id one intent: anything else under eith
   await assert.rejects(signer.signOperation({ ...bobs, intentId: 'tx_own' }), refusal('intent_conflict'))
   await assert.rejects(signer.sign(ask(alice, { accessToken: tokens.alice, nonce: 1, intentId: first.intentId })), refusal('intent_conflict')) // prettier-ignore
   assert.deepEqual(rows(), before)
-  // The id is of a network, and of a space.
+  // Ids differ by network and by space.
   await signer.signOperation(ofBob({ sequence: '7', space: SOMEWHERE, intentId: 'op_space' }))
   // A dry run needs no id.
   const { sequence: _, ...dry } = ofBob({ intentId: 'op_dry' })
@@ -226,7 +226,7 @@ test('an authorization is to the delegate alone, on one network, by the account,
   const second = await signer.signOperation(ofAlice({ authorizationNonce: 0, sequence: '1' }))
   assert.deepEqual([second.authorization, second.stored], [first, false])
   assert.equal(rows().length, before + 3)
-  // An operation that is stored may be asked for with one that is not, and the other way round.
+  // A stored operation may be requested together with an unsigned authorization, and the reverse.
   await signer.signOperation(ofAlice({ sequence: '2' }))
   const third = await signer.signOperation(ofAlice({ sequence: '2', authorizationNonce: 1 }))
   assert.deepEqual([third.stored, third.authorization!.nonce], [true, 1])
@@ -239,7 +239,7 @@ test('a nonce has an authorization or a transaction, never both, and no nonce fa
   await signer.sign(send(0))
   await assert.rejects(signer.signOperation(ofAlice({ authorizationNonce: 0 })), refusal('nonce_conflict'))
   await assert.rejects(signer.checkOperation(ofAlice({ authorizationNonce: 0 })), refusal('nonce_conflict'))
-  // Nothing of it was signed.
+  // No part of the request was signed.
   assert.deepEqual(rows().filter(({ kind }) => kind === 'operation'), []) // prettier-ignore
   await signer.signOperation(ofAlice({ authorizationNonce: 1 }))
   await signer.end('SIGKILL')
@@ -262,7 +262,7 @@ test('a nonce has an authorization or a transaction, never both, and no nonce fa
   const ahead = (nonce: number) => ofAlice({ sequence: '9', authorizationNonce: nonce })
   await assert.rejects(next.signOperation(ahead(40)), refusal('nonce_gap'))
   await next.signOperation(ahead(3))
-  // One that an authorization took is no gap.
+  // A nonce of an authorization is no gap.
   await next.sign(send(4))
   await next.sign(send(20))
   assert.deepEqual(problems(), [])

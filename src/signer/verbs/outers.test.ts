@@ -13,7 +13,7 @@ import { frozenEntry, revoked, type Hex, type SignOuterRequest } from '../../sig
 const { dispatcher, delegate } = readGasContracts()
 const denied = (rule: string) => (error: unknown) =>
   refusal('policy_denied')(error) && (error as Error).message.includes(`The rule ${rule} rejects`)
-/** of one operation, which it names */
+/** Checks a refusal that names one operation. */
 const without = (operation: number, because?: string) => (error: unknown) =>
   error instanceof SignerRefused &&
   error.code === 'operation_refused' &&
@@ -110,21 +110,21 @@ test('only what this ledger holds is carried, byte for byte, of this network and
     ['on a network that is not served', outer(both, { chainId: 5 }), denied('chain-not-listed')],
     ['on no network', outer(both, { chainId: 0 }), refusal('bad_request')],
   ]
-  // Each of its bytes is compared: of the account, the sequence, limit, deadline, signature, calls.
+  // Every byte is compared: account, sequence, limit, deadline, signature, calls.
   for (let at = 0; at < length; at++) {
     if (at >= 105 && at < 109) continue
     refused.push([`byte ${at}`, of(second.packed, changed(first.packed, at)), without(1)])
   }
   for (const [what, request, why] of refused) await assert.rejects(signer.signOuter(request), why, what)
-  // More operations than one transaction takes.
+  // More operations than one transaction may have.
   const many = Array.from({ length: 151 }, (_, index): Hex => `0x${first.packed.slice(2, 42)}${index.toString(16).padStart(24, '0')}${first.packed.slice(66)}`) // prettier-ignore
   await assert.rejects(signer.signOuter(of(...many)), refusal('bad_request'))
-  // As many as it takes are looked at: the first is held, the second is not.
+  // The maximum number is checked: the first operation is recorded, the second is not.
   await assert.rejects(signer.signOuter(of(...many.slice(0, 150))), without(1))
   assert.deepEqual(rows(), before)
-  // All of a fee may be the tip.
+  // The tip may be the whole fee.
   await signer.signOuter(outer(both, { authorizations: [{ from: alice, nonce: 0 }], maxPriorityFeePerGas: '1000' }))
-  // By the other verb a sponsor carries nothing: without a token, and with one of a person.
+  // The verb `sign` does not include operations: neither without a token nor with a user's token.
   const through = { from: house, to: dispatcher, value: '0', data, nonce: 1, intentId: 'tx_1' }
   await assert.rejects(signer.sign(ask(house, through)), refusal('invalid_token'))
   await assert.rejects(signer.sign(ask(house, { ...through, accessToken: tokens.alice })), denied('top-up-to'))
@@ -155,7 +155,7 @@ test('a nonce of a sponsor has one effect, its authorizations included; raises a
     ['an intent that is an operation', outer([first, second], { nonce: 1, intentId: 'op_0' }), 'intent_conflict'],
   ]
   for (const [what, request, code] of other) await assert.rejects(signer.signOuter(request), refusal(code), what)
-  // What a raise may cost was looked at by this verb, and by no other.
+  // The cost of a fee bump was checked only by this verb.
   const data = outer([first, second]).data
   const asTransaction = { intentId: 'outer_0', to: dispatcher, value: '0', data, gas: '300000', ...raise }
   await assert.rejects(signer.sign(ask(house, asTransaction)), denied('sponsored-only'))
@@ -164,16 +164,16 @@ test('a nonce of a sponsor has one effect, its authorizations included; raises a
   const raised = await signer.signOuter(outer([first, second], raise))
   assert.deepEqual([raised.kind, raised.stored], ['replace', false])
   assert.equal((await signer.signOuter(outer([first, second], raise))).stored, true)
-  // A first attempt that was delegating is raised so, too.
+  // A delegating first attempt gets a fee bump in the same way.
   await signer.signOuter(outer([first], { nonce: 1, authorizations }))
   await assert.rejects(signer.signOuter(outer([first], { nonce: 1, ...raise })), refusal('nonce_conflict'))
   const again = await signer.signOuter(outer([first], { nonce: 1, ...raise, authorizations }))
   assert.equal(parseTransaction(again.raw).type, 'eip7702')
-  // A cancel without a token, as of any nonce.
+  // A cancellation without a token, as for any nonce.
   const cancel = { kind: 'cancel', to: house, value: '0', maxFeePerGas: '4000', maxPriorityFeePerGas: '400' } as const
   assert.equal((await signer.sign(ask(house, { ...cancel, intentId: 'outer_0' }))).kind, 'cancel')
   await assert.rejects(signer.signOuter(outer([first, second], { kind: 'replace', maxFeePerGas: '9000', maxPriorityFeePerGas: '900' })), refusal('nonce_conflict')) // prettier-ignore
-  // A nonce that a top-up has.
+  // A nonce of a top-up.
   await signer.sign(ask(house, { nonce: 2, to: alice, accessToken: tokens.alice, intentId: 'up' }))
   await assert.rejects(signer.signOuter(outer([second], { nonce: 2 })), refusal('nonce_conflict'))
   await assert.rejects(signer.signOuter(outer([second], { nonce: 2, intentId: 'up', ...raise })), refusal('nonce_conflict')) // prettier-ignore
@@ -187,10 +187,10 @@ test('a nonce of a sponsor that was never signed is filled, however many of its 
     signer.sign(ask(house, { intentId: `fill_${nonce}`, nonce, kind: 'cancel', to: house, value: '0' }))
   const send = (nonce: number) => signer.signOuter(outer([first], { nonce }))
   for (const nonce of [0, 1, 2, 4]) await send(nonce)
-  // What a process died on before it was signed: below what was signed since, and as the newest.
+  // Fill nonces left by a process that died: below later signatures, and as the newest.
   assert.equal((await fill(3)).kind, 'cancel')
   assert.equal((await fill(5)).kind, 'cancel')
-  // Fills alone are bounded, and what carries operations ends a row of them.
+  // Consecutive gap-filling transactions are limited; a transaction with operations ends their row.
   for (const nonce of [6, 7]) await fill(nonce)
   await assert.rejects(fill(8), refusal('invalid_token'))
   await send(8)
@@ -209,13 +209,13 @@ test('a raise costs at most so many times the first attempt, and all of them wha
     outer([first], { nonce, kind: 'replace', maxFeePerGas: String(1_000 * times), maxPriorityFeePerGas: String(100 * times) }) // prettier-ignore
   for (const nonce of [0, 1]) await signer.signOuter(outer([first], { nonce }))
   await signer.signOuter(raise(0, 2))
-  // Eight times what was agreed to, not of what it was raised to.
+  // The limit is eight times the agreed fee, not the bumped fee.
   await assert.rejects(signer.signOuter(raise(0, 9)), denied('max-raise'))
   await signer.signOuter(raise(0, 8))
   await assert.rejects(signer.signOuter(raise(1, 3)), denied('max-unattended-fee'))
   await signer.signOuter(raise(1, 2))
   assert.deepEqual(problems(), [])
-  // A restart counts the same: what people's operations pay for is in no hour of that.
+  // A restart counts the same: fees of users' operations are not part of that hour.
   await signer.end('SIGKILL')
   const next = await again()
   await assert.rejects(next.signOuter(raise(1, 3)), denied('max-unattended-fee'))
@@ -254,7 +254,7 @@ test('who is frozen now is not carried, nor is what is over; without them the ot
   await until('its deadline', async () => Date.now() / 1_000 >= shortUntil + 1)
   await assert.rejects(signer.signOuter(outer([second, short], { nonce: 3 })), without(1, 'operation_expired'))
   await assert.rejects(signer.signOuter({ ...both, ...raise }), without(1))
-  // What was given away is given again.
+  // Stored signatures are returned again.
   assert.equal((await signer.signOuter(both)).stored, true)
   await signer.signOuter(outer([second, first], { nonce: 3 }))
 })

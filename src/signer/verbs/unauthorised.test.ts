@@ -50,7 +50,7 @@ async function installation(t: TestContext) {
 
 type Installation = Awaited<ReturnType<typeof installation>>
 
-/** Why each is refused, where it is not for its token. */
+/** Codes of refusals that do not concern the token. */
 const CODES: Record<string, string> = {
   'another person’s account': 'forbidden_user',
   'an account of nobody': 'unknown_account',
@@ -70,7 +70,7 @@ const CODES: Record<string, string> = {
   'a digest': 'bad_request',
 }
 
-/** What a thief who has the socket, and tokens that are not for this, could send in place of a good request. */
+/** Requests of an attacker with access to the socket and tokens for other purposes, in place of a valid request. */
 function thefts({ place, addressOf }: Installation, below: (limit: number) => number) {
   const own = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
   const jwks = JSON.parse(readFileSync(place.env.SIGNER_JWKS_FILE!, 'utf8')) as JSONWebKeySet
@@ -91,7 +91,7 @@ function thefts({ place, addressOf }: Installation, below: (limit: number) => nu
     all[part] = base64url({ ...JSON.parse(Buffer.from(all[part]!, 'base64url').toString()), ...claims })
     return all.join('.')
   }
-  // A token of Alice that would be good, but not for this.
+  // A token of Alice that is valid, but not for this request.
   const alice =
     (request: Partial<SignRequest>, claims: Record<string, unknown> = {}) =>
     async () =>
@@ -151,7 +151,7 @@ function thefts({ place, addressOf }: Installation, below: (limit: number) => nu
   }
 }
 
-/** Said as it is, past every check of our own client. */
+/** Sends a request unchanged, without the checks of our own client. */
 function say(path: string, verb: string, request: unknown): Promise<{ error?: { code: string }; answer?: unknown }> {
   return new Promise((resolve, reject) => {
     const socket = connect(path)
@@ -173,7 +173,7 @@ test(`of ${REQUESTS} requests that nobody authorised nothing is signed, on the s
     assert.deepEqual([name, said.answer, said.error?.code], [name, undefined, CODES[name] ?? 'invalid_token'])
   }
   assert.deepEqual(ledger(), before)
-  // What is authorised is signed: it was the requests.
+  // Authorised requests are signed, so the refusals were caused by the changes.
   const accessToken = await place.token(ALICE)
   await api.sign(ask(addressOf(ALICE), { accessToken }))
   assert.equal(ledger().length, before.length + 1)
@@ -191,7 +191,7 @@ test(`of ${REQUESTS} requests nothing is signed on the socket of the authorizati
     const said = await say(authSocket, verbs[made % verbs.length]!, request)
     assert.deepEqual([said.answer, said.error?.code], [undefined, 'bad_request'])
   }
-  // Nor is a key given out for what opens something else.
+  // No key is exported for a token of another purpose.
   for (const token of [
     await place.token(ALICE),
     await place.exportToken(ALICE, 'ask'),

@@ -14,9 +14,9 @@ import type { ApprovalContent } from '../../store/column-values.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 import { recoverBound } from '../recovery/recover.ts'
 
-/** Writes that the operator's policy wants approved, over HTTP and by the real signer. */
+/** Writes for which the operator's policy requires approvals, over HTTP and with the real signer. */
 const MODES = ['self', 'topup', 'sponsor'] as const
-/** wei; the policy asks above 1,000 */
+/** wei; the policy requires an approval above 1,000 */
 const MUCH = 2_000n
 const FEW = 1_000n
 const PING: Hex = '0x5c36b186'
@@ -41,7 +41,7 @@ after(async () => {
   rmSync(folder, { recursive: true })
 })
 
-/** of a top-up, the sponsor's transfer reaches them first */
+/** with a top-up, the sponsor's transfer reaches these steps first */
 const STEPS: Record<(typeof MODES)[number], Step[]> = {
   self: ['before-bind', 'after-bind', 'after-sign'],
   topup: ['before-bind', 'after-bind'],
@@ -50,7 +50,7 @@ const STEPS: Record<(typeof MODES)[number], Step[]> = {
 
 let made = 0
 
-/** A user with funds for the value only, except on a network where users pay for gas. */
+/** Returns a user with funds for the value, and for gas on networks where users pay it. */
 async function userOf(mode: (typeof MODES)[number]): Promise<Writer> {
   world.first.chain.gas = mode
   const writer = await (mode === 'self' ? world.writer(`self-${made++}`) : world.poor(`${mode}-${made++}`))
@@ -79,13 +79,13 @@ async function post(
   return { status: answer.statusCode, body: answer.json() }
 }
 
-/** An address that nothing was sent to. */
+/** Returns an address that has never received funds. */
 const payee = (): Hex => `0x${(0xfee000 + made++).toString(16).padStart(40, '0')}`
 
 const pay = (writer: Writer, to: Hex, value: bigint, key?: string, more: object = {}): Promise<Answer> =>
   post(writer, '/v1/transactions', { to, value: String(value), ...more }, key)
 
-/** Decides the question, as the authorization server does. */
+/** Decides a question, as the authorization server does. */
 async function answer(writer: Writer, id: string, decision: 'approved' | 'denied'): Promise<void> {
   const { app } = world.first
   const { accountId, address: from, userId } = writer
@@ -97,7 +97,7 @@ async function answer(writer: Writer, id: string, decision: 'approved' | 'denied
   assert.ok(await decide(app, { id, accountId, ...decided }))
 }
 
-/** Everything that a write leaves: rows, top-ups, spent budgets and the ledger. */
+/** Returns counts of everything that a write stores: rows, top-ups, spent budgets and ledger records. */
 async function traces({ accountId }: Writer): Promise<number[]> {
   const { db } = world
   const [transactions, operations, topUps, spent] = await Promise.all([
@@ -141,7 +141,7 @@ for (const mode of MODES)
       assert.deepEqual(await traces(alice), before)
 
       await answer(alice, id, 'approved')
-      // The approval is for this key and this content only.
+      // An approval counts only for its key and content.
       assert.notEqual(asked(await pay(alice, to, MUCH, 'other')), id)
       for (const [where, value] of [
         [payee(), MUCH],
@@ -168,7 +168,7 @@ for (const mode of MODES)
       await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'denied')
       await world.clock.advance(61_000)
       assert.equal((await pay(alice, to, MUCH, 'key')).body.code, 'approval_denied')
-      // Also if the policy no longer asks.
+      // This holds even if the policy no longer requires approvals.
       world.first.app.signer = { ...signer, health: async () => ({ ...(await signer.health()), policy: null }) }
       await world.clock.advance(6_000)
       assert.equal((await pay(alice, to, MUCH, 'key')).body.code, 'approval_denied')
@@ -217,7 +217,7 @@ for (const mode of MODES)
         await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'approved')
         await dieAt(step, () => pay(alice, to, MUCH, 'key'))
         await age(world.first.app, 3)
-        // What was signed needs its approval no more.
+        // A signed write no longer needs its approval.
         if (step.startsWith('after-sign')) await world.clock.advance(61_000)
         const sent = await pay(alice, to, MUCH, 'key')
         assert.equal(sent.status, 200, JSON.stringify(sent.body))
@@ -264,7 +264,7 @@ for (const mode of MODES)
     })
   })
 
-/** The process dies at a step of this write. */
+/** Kills the process at a step of this write. */
 async function dieAt(step: Step, work: () => Promise<Answer>): Promise<void> {
   let died = false
   interruptSteps(world.first.app, (reached) => {

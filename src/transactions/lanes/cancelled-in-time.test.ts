@@ -7,14 +7,19 @@ import type { Writer } from '../../../test/writing.ts'
 import { cancelTransaction } from './change.ts'
 import { readTransaction } from '../read/read.ts'
 
-/** A cancel of an operation among others uses no id up: what is told of it holds also where the database goes back to before it. */
+/**
+ * A cancellation of one operation among several uses up no id. Its response also holds if the database returns to an
+ * earlier state.
+ */
 let world: Sponsored
 before(async () => {
   world = await sponsored()
 })
 after(() => world?.close())
 
-/** Its transaction is given up after the cancel. @returns what makes the database be as before the cancel */
+/**
+ * Cancels an operation whose transaction is then abandoned. @returns a function that restores the database from before
+ */
 async function cancelledAmongOthers(name: string): Promise<{ writer: Writer; id: string; goBack(): Promise<void> }> {
   const { app } = world.first
   const [writer, other] = [await world.poor(name), await world.poor(`${name}-other`)]
@@ -31,7 +36,7 @@ async function cancelledAmongOthers(name: string): Promise<{ writer: Writer; id:
     await world.mine()
     await keep(world)
   }
-  // The other is packed again.
+  // The other operation is packed again.
   await until('the other is done', async () => {
     await world.mine()
     await keep(world)

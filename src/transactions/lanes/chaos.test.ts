@@ -16,7 +16,7 @@ const SEED = Number(process.env.CHAOS_SEED ?? 1)
 const WRITERS = 4
 const WRITES_EACH = Number(process.env.CHAOS_WRITES ?? 30)
 
-/** A node that fails before or after it has done what it was asked, and forgets broadcasts that it said yes to. */
+/** Returns a node that fails before or after a call, and loses broadcasts that it has accepted. */
 const badNode =
   (roll: () => number): Fault =>
   async (method, params, next) => {
@@ -45,11 +45,12 @@ test(
 async function run(world: Writing): Promise<void> {
   const roll = fractionsOf(SEED)
   const replicas = [world.first, await world.replica()]
-  // anvil calls a block final two blocks later; the reorganisations here go deeper, and below finality the follower halts.
+  // anvil reports a block as final two blocks later. The reorganisations here are deeper, and the follower halts below
+  // finality.
   for (const { chain } of replicas) chain.finality = 12
   const keepers = replicas.map((replica) => replica.keeper())
   const writers = await Promise.all(Array.from({ length: WRITERS }, (_, index) => world.writer(`chaos-${index}`)))
-  // Deeper than any reorganisation here: a gift of coins is a change of state that anvil does not repeat.
+  // Mine more blocks than any reorganisation here removes: anvil does not repeat a change of balances.
   for (let block = 0; block < 4; block++) await world.mine()
   for (const replica of replicas) {
     interruptSteps(replica.app, (step) => {
@@ -76,7 +77,7 @@ async function run(world: Writing): Promise<void> {
       }),
     )
 
-    // The faults stop; what was accepted must settle within a bound.
+    // End the faults: all accepted writes must settle within a bound.
     for (const replica of replicas) {
       replica.misbehave(null)
       interruptSteps(replica.app, null)
@@ -102,7 +103,7 @@ async function run(world: Writing): Promise<void> {
   await compare(world, writers, answered)
 }
 
-/** A client that repeats with its key until it has an answer. */
+/** Retries a request with its key until it gets an answer. */
 async function insist(
   { add }: Writing,
   replicas: Replica[],
@@ -129,7 +130,9 @@ async function miner({ rpc }: Writing, roll: () => number, isOver: () => boolean
   }
 }
 
-/** Time goes faster by the database's clock: intents without bytes are taken up and given up, lost bytes sent again. */
+/**
+ * Advances the database's clock faster: intents without bytes are finished or abandoned, and lost bytes are sent again.
+ */
 async function clock({ db }: Writing, isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await pause(100)
@@ -142,7 +145,7 @@ async function clock({ db }: Writing, isOver: () => boolean): Promise<void> {
   }
 }
 
-/** Only the first replica follows; the other hears of its head. */
+/** Updates the head of the second replica, because only the first one follows. */
 async function heads([first, second]: Replica[], isOver: () => boolean): Promise<void> {
   while (!isOver()) {
     await pause(20)
@@ -159,7 +162,7 @@ const ON_CHAIN = new Set(['MINED', 'FINALIZED', 'REVERTED'])
 
 type Block = { transactions: { hash: Hex; from: Hex; nonce: Hex; input: Hex }[] }
 
-/** The oracle is the chain's own calldata, never our tables. */
+/** Compares the results with the chain's calldata, never with our tables. */
 async function compare(
   world: Writing,
   writers: Writer[],

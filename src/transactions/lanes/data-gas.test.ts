@@ -12,7 +12,7 @@ import { aloneGas } from './operation-gas.ts'
 import { toOperation } from '../operation.ts'
 
 const OPERATION = { calls: [{ to: Buffer.alloc(20), value: 0n, data: Buffer.alloc(68) }] }
-/** its header and call, and what is around it */
+/** bytes of an operation's header, its call, and the transaction around it */
 const BYTES = BigInt(108 + 24 + 32 + 68 + 400)
 
 function network(answer: () => bigint | Error) {

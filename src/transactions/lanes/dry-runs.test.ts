@@ -11,7 +11,7 @@ import { frozenEntry, revoked } from '../../signer-wire/wire.ts'
 import { fromHex } from '../../hex.ts'
 import { rehearseTransaction, submitTransaction } from './submit.ts'
 
-/** A dry run is refused for what the write is, where sponsors pay: by the real signer, with its own limits. */
+/** A dry run on a network with sponsors gets the refusals of the write, from the real signer with its own limits. */
 const COIN = 10n ** 18n
 /** calldata of `ping()` */
 const PING: Hex = '0x5c36b186'
@@ -21,13 +21,13 @@ let world: Sponsored
 const open = async (settings: Record<string, string>) => void (world = await sponsored(settings))
 const give = async (address: Hex, wei: bigint) => {
   await world.rpc('anvil_setBalance', address, `0x${wei.toString(16)}`)
-  // So that what is known of the block’s balances is known anew.
+  // Mine a block, so that balances are read again.
   await world.mine()
 }
 const ping = () => ({ to: world.target, data: PING })
 const dry = (writer: Writer) => rehearseTransaction(world.first.app, writer, ping())
 const write = (writer: Writer) => whileMining(world, submitTransaction(world.first.app, writer, ping(), {}), 0)
-/** What it is refused with; null where it is not. */
+/** Returns the refusal of a request; null if it succeeds. */
 const refusalOf = (work: Promise<unknown>): Promise<{ code: string; message: string } | null> =>
   work.then(
     () => null,
@@ -43,7 +43,7 @@ const rowsOf = ({ accountId }: Writer) =>
     world.db.selectFrom('gas_spent').select('wei').where('account_id', '=', accountId).execute(),
   ])
 
-/** First the dry run, which leaves nothing. @returns the code, or null */
+/** Makes the dry run, which stores nothing, then the write. @returns the code of both, or null */
 async function bothOf(writer: Writer): Promise<string | null> {
   const before = await rowsOf(writer)
   const { ledgerEntries } = await world.signer.health()
@@ -125,7 +125,7 @@ describe('where the signer has limits', () => {
       try {
         assert.equal(await bothOf(await world.poor(`frozen-${gas}`)), 'sponsor_empty')
         const other = await world.sponsor(`OTHER_${gas.toUpperCase()}`)
-        // Which sponsors there are is believed for a few seconds.
+        // The list of sponsors is cached for a few seconds.
         await world.clock.advance(5_001)
         const ann = await world.poor(`other-${gas}`)
         await until('the other one is known', async () => (await refusalOf(dry(ann))) === null)
@@ -149,7 +149,7 @@ describe('where the signer has limits', () => {
       assert.ok(done > 0, 'there was room')
       assert.equal(code, 'gas_budget_exhausted')
       assert.deepEqual((await refusalOf(dry(writer)))!.message.match(/rule \S+/)![0], gas === 'sponsor' ? 'rule sponsored-per-user' : 'rule top-up-per-user') // prettier-ignore
-      // Others have theirs.
+      // Other users have separate limits.
       assert.equal(await bothOf(await world.poor(`room-${gas}`)), null)
     })
 

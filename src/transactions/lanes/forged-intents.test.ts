@@ -19,7 +19,10 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { packCalls } from '../../gas/operation.ts'
 import { SUBMIT_ROUTE, submitTransaction } from './submit.ts'
 
-/** Who can write the database has nobody's token sign what was not asked for: a repeat signs what its request says, or nothing. */
+/**
+ * An attacker with write access to the database cannot use a user's token for another write: a retry signs the content
+ * of its request, or nothing.
+ */
 let world: Sponsored
 const COIN = 10n ** 18n
 const THIEF: Hex = `0x${'e1'.repeat(20)}`
@@ -36,19 +39,22 @@ after(() => world.close())
 const balanceOf = (address: Hex) => world.balanceOf(address)
 const mining = <T>(work: Promise<T>) => whileMining(world, work)
 
-/** A request that leaves its row bound, as where the signer cannot be reached. */
+/** Makes a request that leaves its row bound, as if the signer were unavailable. */
 async function leftBound(step: Step, request: () => Promise<unknown>): Promise<void> {
   interruptSteps(world.first.app, (reached) => {
     if (reached === step) throw new Error('killed')
   })
   await assert.rejects(mining(request()), /killed/)
   interruptSteps(world.first.app, null)
-  // Nobody is at it any more.
+  // Make the rows old, so that no process is assumed to handle them.
   for (const table of ['transactions', 'operations'] as const)
     await world.db.updateTable(table).set({ updated_at: sql<Date>`now() - interval '3 seconds'` }).where('state', '=', 'BOUND').execute() // prettier-ignore
 }
 
-/** Refused, or done as it was asked: nobody else has anything, and what was paid for gas is what gas costs. */
+/**
+ * Checks that a retry is rejected, or does what its request says: no other account gets funds, and gas has its usual
+ * cost.
+ */
 async function repeats(request: Request, writer: Writer): Promise<void> {
   const held = await balanceOf(writer.address)
   const [before, someone] = [await balanceOf(THIEF), await balanceOf(SOMEONE)]
@@ -81,7 +87,7 @@ const batch = (writer: Writer) =>
   )
 
 type Request = (writer: Writer) => Promise<unknown>
-/** to the count of who asks */
+/** amounts by which a request raises the caller's count */
 const ADDED = new Map<Request, bigint>([[pay, 0n], [call, 1n], [batch, 3n]]) // prettier-ignore
 
 let people = 0
@@ -90,7 +96,7 @@ const rich = (gas: 'self' | 'sponsor') => {
   return world.writer(`rich-${people++}`)
 }
 
-/** All but its id and state: who can write the database can write anything. */
+/** Forges every column except id and state: an attacker with write access can write anything. */
 const forgedRow = ({ accountId, clientId, address }: Writer) => ({
   ...{ account_id: accountId, client_id: clientId, chain_id: 31_337, sender: fromHex(address), nonce: 0 },
   ...{ target: fromHex(THIEF), value: toWord(COIN), data: Buffer.alloc(0), gas_limit: 21_000, abi: '' },
@@ -200,7 +206,7 @@ test('what a row says was told is signed by nobody, when the row is another by t
   await mine.set({ target: fromHex(THIEF), value: toWord(COIN), state: 'SUBMITTED', hash }).execute()
   const { id } = await world.db.selectFrom('transactions').select('id').where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
   await world.db.insertInto('attempts').values({ chain_id: 31_337, hash, transaction_id: id, raw: Buffer.alloc(1), gas_limit: 21_000, max_fee: DEAR, max_priority_fee: DEAR, is_cancel: false } as never).execute() // prettier-ignore
-  // It has looked at its key, and waits for the signer's ledger to be compared.
+  // The request has looked up its key, and waits for the comparison with the signer's ledger.
   const real = app.signer
   const gate = Promise.withResolvers<void>()
   const { promise: waiting, resolve: waits } = Promise.withResolvers<void>()

@@ -12,7 +12,10 @@ import { interruptSteps } from '../crash-points.ts'
 import { submitTransaction } from './submit.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
 
-/** What an account has is there for all of its open writes together. Each account begins with ten coins. */
+/**
+ * An account's balance has to cover all of its open writes together. Each account begins with 10 units of native
+ * currency.
+ */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -48,7 +51,7 @@ test('two writes that cannot be paid together are not both accepted; the refusal
     return true
   })
   assert.deepEqual((await rowsOf(writer)).map((row) => row.id), [id]) // prettier-ignore
-  // What fits beside it is accepted, and what fits once it is mined, too.
+  // A write is accepted if the rest of the balance covers it, or once earlier writes are mined.
   await send(world.first, writer, 3)
   await world.mine()
   await send(world.first, writer, 0.9)

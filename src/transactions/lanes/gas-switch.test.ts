@@ -10,7 +10,7 @@ import { describeNetworks } from '../../applications/networks.ts'
 import { AppError } from '../../errors.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 
-/** Who pays on a network is changed while something is open: nothing that was answered waits for good, and nothing that is answered then does. */
+/** The gas mode of a network changes while writes are open: neither earlier nor later writes wait permanently. */
 let world: Sponsored
 before(async () => {
   world = await sponsored()
@@ -47,7 +47,7 @@ test('what sponsors carried before a network went back to `self` is packed again
   })
   assert.notEqual((await rowOf(answer.id)).outer_id, outer)
   assert.equal(await world.countOf(writer), 1n)
-  // New writes are what the network says now.
+  // New writes use the new gas mode.
   const { answer: own } = await add(writer, 2)
   assert.deepEqual([own.tx.from.toLowerCase(), own.operation], [writer.address, undefined])
   await world.mine()
@@ -94,7 +94,7 @@ test('who owes a delegation is counted, and refused as what it is where sponsors
       .where('account_id', '=', writer.accountId)
       .execute()
     assert.deepEqual(own, [])
-    // Who never delegated writes as ever, and who did, too.
+    // Accounts can write whether or not they have delegated before.
     const { answer } = await add(await withCoins('owes-nothing'), 2)
     assert.equal(answer.operation, undefined)
     chain.gasSpace = space

@@ -8,7 +8,7 @@ import { stoppedClock } from '../../../test/kit/clock.ts'
 const clock = stoppedClock()
 const LIMITS: GroupLimits = { most: 100, mostBytes: 1_000, lanes: 1 }
 
-/** A commit that ends when told to, and remembers what it was given. */
+/** Returns a commit that ends when the test releases it, and records its members. */
 function gated(settle: (items: number[]) => number[] = (items) => items.map((item) => item * 10)) {
   const groups: number[][] = []
   const gates: (() => void)[] = []
@@ -18,7 +18,7 @@ function gated(settle: (items: number[]) => number[] = (items) => items.map((ite
     return settle(items)
   }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
-  /** lets everything under way end, until nothing is */
+  /** releases all commits until none is running */
   const release = async () => {
     for (await turn(); gates.length > 0; await turn()) for (const open of gates.splice(0)) open()
   }
@@ -106,7 +106,7 @@ test('of a group that failed a member is not tried alone once nobody waits for i
     () => 1,
     async (items: number[]) => {
       tried.push(items)
-      // The first alone takes until after the deadline of the last.
+      // The commit of the first member alone takes until after the deadline of the last one.
       if (items.length === 1 && clock.ticks() <= late) await clock.advance(51)
       if (items.length > 1) throw new Error('one of them cannot be committed')
       return items

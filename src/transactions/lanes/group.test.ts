@@ -12,7 +12,7 @@ import { interruptSteps } from '../crash-points.ts'
 import { noteDelegating } from './own-nonces.ts'
 import { takeNonce, type Binding } from './take-nonce.ts'
 
-/** Many writes at once: they share commits, and nothing of one is another's. */
+/** Many concurrent writes share commits, and their data is never mixed. */
 let world: Writing
 before(async () => {
   world = await writing({ MAX_QUEUED_WRITES: '0' })
@@ -60,7 +60,7 @@ test('writes of several accounts that arrive together get the nonces of their ow
 test('a write of an account’s own asks nothing of operations where no sponsor ever was, and of its delegation once one is there', async () => {
   const { app, chain } = world.first
   const { db, clock } = app
-  // What is believed for some seconds is believed, however slow this machine is.
+  // Cached values remain valid for seconds, however slow this machine is.
   const at = clock.ticks()
   app.clock = { ...clock, ticks: () => at }
   const writer = await world.writer('no-sponsor')
@@ -162,7 +162,7 @@ test('a vacated nonce is taken over by one of many, the others follow it', async
 test('an account without a row starts at the count of the chain, and its writes follow each other from there', async () => {
   const writer = await world.writer('imported')
   await world.rpc('anvil_setNonce', writer.address, '0x7')
-  // What the node says has to be in a block, which proves it.
+  // A block must include the transaction, because only a block proves the node's report.
   await world.mine()
   await Promise.all(upTo(6).map(() => world.add(world.first, writer)))
   assert.deepEqual(
@@ -199,7 +199,7 @@ test('the first writes of an account that come together ask the node once where 
   world.first.misbehave(async (method, params, next) => {
     if (method === 'eth_getTransactionCount') {
       asked.push(params[0])
-      // Who sees the account without a row once this is answered asks anew: all have to have seen it so by then.
+      // Wait until all writes have seen the account without a row: later ones would ask again.
       await until('each write is estimated', () => estimated === 12)
       await sleep(500)
     }

@@ -11,7 +11,7 @@ import { fromHex } from '../../hex.ts'
 import { cancelTransaction } from './change.ts'
 import { readTransaction } from '../read/read.ts'
 
-// A node that answers, and answers nonsense: it is away, as far as money is concerned.
+// A node with invalid responses counts as unavailable wherever money is concerned.
 
 let world: Writing
 before(async () => {
@@ -132,7 +132,7 @@ test('a dry run on what is no answer is refused, whichever question it was', asy
   assert.equal((await rowsOf(writer.address)).length, 0)
 })
 
-/** A round of a keeper on another replica, which sees the node through a fault. */
+/** Runs a round of a keeper on another replica, which sees the node through a fault. */
 async function roundOf(beside: Replica, fault: Fault): Promise<void> {
   await sql`update attempts set broadcast_at = null`.execute(world.db)
   beside.misbehave(fault)
@@ -149,7 +149,7 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
   world.first.misbehave((method, _params, next) =>
     method === 'eth_getBlockByNumber' ? Promise.reject(new RpcUnavailable('away', { timedOut: false })) : next(),
   )
-  /** A write may be answered a moment before the node has it. */
+  /** A write may be answered a moment before the node has the transaction. */
   const mined = async (hash: string): Promise<Record<string, unknown>> => {
     let receipt: Record<string, unknown> | null = null
     await until('it is mined', async () => {
@@ -173,7 +173,8 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
     { ...right, status: null },
   ]
   for (const receipt of [...wrong, { ...right, gasUsed: '0x' }]) {
-    // A node may call what it has just mined known, and not used up, a moment longer: then no receipt is asked for.
+    // For a moment, a node may report a mined transaction as known instead of its nonce as used. Then no receipt is
+    // requested.
     await until('the receipt is asked for', async () => {
       const before = beside.calls.length
       await roundOf(beside, saying('eth_getTransactionReceipt', receipt))
@@ -182,7 +183,7 @@ test('a receipt that is none, of another transaction or not whole marks nothing 
     const { state } = await readTransaction(world.first.app, writer, answer.id)
     assert.equal(state, 'SUBMITTED', JSON.stringify(receipt))
   }
-  // The last one counts more at a final block than at the newest.
+  // The last count is higher at a final block than at the newest.
   for (const count of [...NONSENSE, '0xffff']) {
     await roundOf(beside, (method, params, next) =>
       method === 'eth_getTransactionReceipt'

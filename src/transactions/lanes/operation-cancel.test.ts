@@ -16,9 +16,9 @@ import { fromHex, toHex } from '../../hex.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 
-/** A cancel uses the id up at the nonce of what carries the operation: one of the two is mined, and that one is the truth. */
+/** A cancellation uses up the id at the nonce of the operation's transaction: one of the two is mined, and decides. */
 let world: Sponsored
-/** What the signer may not raise any more. */
+/** error of the signer for further fee bumps; false: none */
 let refuseRaises: boolean | AppError = false
 before(async () => {
   world = await sponsored()
@@ -74,13 +74,13 @@ async function delegated(name: string): Promise<Writer> {
   return writer
 }
 
-/** Only these bytes reach the node. */
+/** Lets only these bytes reach the node. */
 const only = (raw: Hex) =>
   world.first.misbehave((method, params, next) =>
     method === 'eth_sendRawTransaction' && params[0] !== raw ? Promise.reject(new Error('the node is away')) : next(),
   )
 
-/** The keeper's rounds, each after ten minutes in which nothing was mined. */
+/** Runs the keeper's rounds, each after ten minutes without a mined transaction. */
 const untilCancelled = (outer: string): Promise<unknown> =>
   until('its nonce is cancelled', async () => {
     await world.db.updateTable('attempts').set({ created_at: new Date(Date.now() - 600_000), created_block: 0 }).where('transaction_id', '=', outer).execute() // prettier-ignore
@@ -99,7 +99,7 @@ test('a cancel that is mined uses the id up: nothing does the operation any more
   const { transitions, outer_id: after } = await rowOf(answer.id)
   assert.deepEqual([after, transitions.at(-1)!.state], [outer, 'CANCELLED'])
   assert.ok(transitions.at(-1)!.hash !== undefined)
-  // Another one that may send operations of the space does so with the same bytes.
+  // Another sender with permission for the space sends the same bytes.
   const [, other] = await world.rpc<Hex[]>('eth_accounts')
   await allowSponsor(world.nodeUrl, other!, world.name)
   const { data } = await outerOf(outer!)
@@ -164,7 +164,7 @@ test('what the signer raises no more, since one person in it is frozen, is cance
   const outer = (await rowOf(first!.answer.id)).outer_id!
   assert.equal((await rowOf(held!.answer.id)).outer_id, outer)
   const second = await add(other, 2)
-  // The node loses both; what was sent before them is mined.
+  // The node loses both; earlier transactions are mined.
   for (const { answer } of [first!, second]) await world.rpc('anvil_dropTransaction', answer.hash)
   refuseRaises = true
   for (let block = 0; block < 5; block++) await world.mine()

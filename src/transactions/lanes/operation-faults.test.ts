@@ -26,13 +26,13 @@ import { keccak } from '../../keccak.ts'
 import { toHex } from '../../hex.ts'
 import { spentOfBudget, spentOnNetwork } from '../../store/sponsor-budget.ts'
 
-/** What is wrong with one thing beside an operation: its number, its account's code, its sponsor. */
+/** One thing around an operation is wrong: its number, its account's code, or its sponsor. */
 let world: Sponsored
-/** What the signer says in place of a signature, once. */
+/** error that the signer returns once in place of a signature */
 let refusal: SignerRefused | AppError | null = null
-/** What is met once in place of the answer, when it has signed. */
+/** error that replaces the signer's answer once, after it has signed */
 let lostAnswer: Error | null = null
-/** The sponsor that is frozen in the signer, too. */
+/** sponsor that is also frozen in the signer */
 let frozen: Hex | null = null
 before(async () => {
   world = await sponsored()
@@ -63,7 +63,7 @@ after(() => world?.close())
 
 const { add, rowOf, stateOf, codeOf } = operationsOf(() => world)
 
-/** Numbers that a process takes next are those of an operation that is there: as where a database went back has given some twice. */
+/** Makes the next numbers of a process those of an existing operation, as after a restore. */
 async function occupy(id: string, numbers: number): Promise<void> {
   const { next } = await world.db.selectFrom('operation_sequences').select('next').executeTakeFirstOrThrow()
   const row = await rowOf(id)
@@ -82,7 +82,7 @@ test('a number that the signer refuses is passed over, and so are those that a r
   const { answer } = await add(writer, 2)
   await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['MINED', 3n])
-  // And of one that is taken up by its key, with no number of its own (reconcile-operation.ts).
+  // Also with an operation that is resumed by its key and has no number of its own (reconcile-operation.ts).
   let isDead = false
   interruptSteps(world.first.app, (step) => {
     if (step !== 'after-bind-operation' || isDead) return
@@ -245,13 +245,13 @@ test('a process that did not follow the block in which a write failed believes i
   await world.mine()
   const { chain } = await world.replica()
   Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
-  // Whole milliseconds: sums of fractions are not exact.
+  // Use whole milliseconds, because sums of fractions are not exact.
   let at = Math.ceil(chain.clock.ticks())
   chain.clock = { ...chain.clock, ticks: () => at }
   assert.equal(await delegationNonce(chain, writer.address), null)
   await world.rpc('anvil_setCode', writer.address, '0x')
   await world.rpc('evm_mine')
-  // That it reads at this block, and at none that it saw a moment ago.
+  // Read at this block, and at no earlier one.
   await newestBlock(chain, { maxAgeMs: 0 })
   at += 14_999
   assert.equal(await delegationNonce(chain, writer.address), null)
@@ -273,7 +273,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
   const { answer: stuck } = await world.submit(refused, { to: world.target, data: `0x5c36b186${mark}` })
   const payer = stuck.tx.from.toLowerCase()
   const { outer_id: stuckBy } = await rowOf(stuck.id)
-  // Until one of them would go behind it.
+  // Continue until an operation would wait behind the stuck transaction.
   const behind: { writer: Writer; id: string; payer: string }[] = []
   for (let index = 0; behind.every((one) => one.payer !== payer) || index < 3; index++) {
     const writer = await world.poor(`behind-refused-${index}`)
@@ -294,7 +294,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
     return (await Promise.all(behind.map(isDone))).every(Boolean)
   })
   for (const { writer } of behind) assert.equal(await world.countOf(writer), 1n)
-  // By another it would be refused, too, and hold that up.
+  // Another sponsor's transaction would be rejected as well, and block that sponsor.
   const { state, outer_id: outer } = await rowOf(stuck.id)
   assert.deepEqual([state, outer], ['SUBMITTED', stuckBy])
   await world.clock.advance(5_100)
@@ -302,7 +302,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
     const { answer } = await add(writer)
     assert.notEqual(answer.tx.from.toLowerCase(), payer)
   }
-  // Where each of them has such a transaction all carry, as before.
+  // If every sponsor has a rejected transaction, all of them are used.
   const carriers = async () => {
     const { app, chain } = await world.replica()
     Object.assign(chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
@@ -316,7 +316,7 @@ test('behind a transaction that no node takes nobody waits while there is anothe
     await passes()
     return (await carriers()) === 2
   })
-  // Nodes that take them after all have them done, and what is behind them.
+  // Nodes accept the transactions in the end, so these and the ones behind them are mined.
   world.first.misbehave(null)
   await until('they are done, too', async () => {
     await passes()
@@ -344,7 +344,7 @@ for (const [what, stop] of [
     const first = await rowOf(answer.id)
     const payer = answer.tx.from.toLowerCase() as Hex
     const { account_id: accountId } = await world.db.selectFrom('transactions').select('account_id').where('id', '=', first.outer_id!).executeTakeFirstOrThrow() // prettier-ignore
-    // The node lost it, and takes it no more.
+    // The node lost the transaction, and no longer accepts it.
     await world.rpc('anvil_dropAllTransactions')
     await stop(accountId, payer, true)
     for (let block = 0; block < 4; block++) await world.mine()
@@ -370,7 +370,7 @@ for (const [what, stop] of [
     const { gas, hash } = await readTransaction(world.first.app, writer, answer.id)
     assert.notEqual(gas!.payer.toLowerCase(), payer)
     assert.notEqual(hash, answer.hash)
-    // The first is mined in the end, for nothing.
+    // The first transaction is mined in the end, without effect.
     await stop(accountId, payer, false)
     world.first.misbehave(null)
     await age(world.first.app, 400)
@@ -409,7 +409,7 @@ test('what waits behind a nonce that its sponsor cannot pay is sent by another, 
   assert.equal(await world.countOf(writer), 7n)
 })
 
-/** The dispatcher says in a block that an operation of the number of one of ours was done, for whatever account. */
+/** Reports in a block that an operation with the number of one of ours was executed, for any account. */
 async function doneElsewhere(id: string): Promise<(number: number, account: Hex) => Promise<void>> {
   const { space, sequence } = await rowOf(id)
   const { app, chain } = world.first
@@ -438,7 +438,7 @@ test('an id that was used up for another account does nothing of the write: it h
   assert.deepEqual([told.state, told.revert?.name], ['FAILED', 'UsedElsewhere'])
   assert.match(told.revert!.reason!, /used up for another account/)
   assert.equal((await rowOf(answer.id)).transitions.at(-1)?.state, 'FAILED')
-  // A reorganisation takes that back, as anything that a block says.
+  // A reorganisation undoes that, like everything derived from a block.
   await revertToPending(app.db, app, chain.chainId, 7_000_000)
   assert.equal(await stateOf(writer, answer.id), 'SUBMITTED')
   await settle(7_000_001, writer.address.toLowerCase() as Hex)

@@ -13,9 +13,9 @@ import { EVERYONE, spentOfBudget, spentOnNetwork, type SponsorBudget } from '../
 import { BINDER, bindOperation, claimOperation, giveBack, unbind, type OperationBinding } from './bind-operation.ts'
 import { interruptSteps } from '../crash-points.ts'
 
-/** Operations that arrive together: they share a commit, a transaction, and nothing else. */
+/** Concurrent operations share a commit and a transaction, and nothing else. */
 let world: Sponsored
-/** Accounts for which the signer's policy denies everything. */
+/** accounts for which the signer's policy rejects everything */
 const denied = new Set<string>()
 const watch = watchStatements()
 before(async () => {
@@ -190,7 +190,7 @@ test('a number that another has keeps nobody else from being bound, and reserves
   const tight = { ...PLENTY, perUser: 20n }
   const ends = await Promise.all([
     bind(bindingOf(writer, { sequence: first.sequence })),
-    // What the one before it did not reserve is there for this one.
+    // An amount that the previous member did not reserve is available to this one.
     bind(bindingOf(writer, { budget: tight })),
   ])
   assert.deepEqual(ends, ['sequence is taken', 'bound'])
@@ -245,7 +245,7 @@ test('what was reserved is given back once, by who reserved it and while nobody 
   const more = (wei: bigint) => before.map((one) => one + wei)
   const binding = bindingOf(writer)
   await bind(binding)
-  // Another may have it carried.
+  // Another request may send the operation.
   const second = await claimOperation(app, binding, PLENTY)
   assert.deepEqual(second, { claims: 2, hasReserved: false })
   await giveBack(app, binding, BINDER)
@@ -262,7 +262,7 @@ test('what was reserved is given back once, by who reserved it and while nobody 
   assert.deepEqual([await spent(), (await rowOf(other.id))!.claims], [more(10n), 1])
   const third = await claimOperation(app, dearer, PLENTY)
   assert.deepEqual([third, await spent(), (await rowOf(other.id))!.charged], [{ claims: 2, hasReserved: true }, more(35n), '25']) // prettier-ignore
-  // Not by the one before, and not once a transaction carries it.
+  // Neither the previous claimant may release, nor anyone once a transaction includes the operation.
   await giveBack(app, other, BINDER)
   await world.db.updateTable('operations').set({ outer_id: 'tx_other', state: 'SUBMITTED' }).where('id', '=', other.id).execute() // prettier-ignore
   await giveBack(app, other, third as typeof BINDER)
@@ -307,7 +307,8 @@ test('writes that arrive together: who is refused, repeats, or has another’s k
   assert.deepEqual(said.slice(8, 10), ['ok', 'idempotency_key_reused'])
   const repeated = ends[8] as PromiseFulfilledResult<Awaited<ReturnType<typeof add>>>
   assert.deepEqual([repeated.value.isReplay, repeated.value.answer.hash], [true, told.hash])
-  // Of two at once one is done; the other is told of it, or that it is in progress, or that its body is another.
+  // Of two concurrent requests, one is done. The other gets its response, or the error that it is in progress or has
+  // another body.
   assert.match(said.slice(10, 12).toSorted().join(), /^(idempotency_in_flight|ok),ok$/)
   assert.match(said.slice(12).toSorted().join(), /^idempotency_(in_flight|key_reused),ok$/)
   const id = transactionIdOf({ accountId: barred.accountId, clientId: 'demo', route: '/v1/contracts/method/write', key: 'barred' }, 0) // prettier-ignore
@@ -318,7 +319,7 @@ test('writes that arrive together: who is refused, repeats, or has another’s k
   assert.equal(await world.countOf(people[1]!), 6n)
   const third = await world.countOf(people[2]!)
   assert.ok(third === 10n || third === 18n, String(third))
-  // What was refused by the signer reserves nothing any more.
+  // Operations that the signer refused no longer reserve anything.
   assert.equal(await spentOfBudget(world.db, 'demo', barred.accountId), 0n)
 })
 
@@ -326,7 +327,7 @@ test('what was in a transaction that did not do it is run once before it goes in
   const writer = await world.poor('again')
   await world.add(world.first, writer)
   await world.mine()
-  // A network is asked for its gas with the first of them.
+  // The first operation asks the network for its gas.
   await world.add(world.first, writer)
   const run: string[] = []
   world.first.misbehave(async (method, params, next) => {

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { mutantsOf, type SourceMutant } from '../../../test/source-mutants.ts'
 
-/** What would do a write twice, lose one, or spend more than was allowed, if this code were it. */
+/** Changes of the code that would do a write twice, lose one, or spend more than allowed. */
 const MUTANTS: SourceMutant[] = [
   ['the status of a transaction is believed in place of its events', 'settle/settle-operations.ts', 'state: stateOf(event),', "state: 'MINED' as const,", 'lanes/operations', 'stale authorization'], // prettier-ignore
   ['no deadline check before another packing', 'sponsors/pack.ts', 'operation.deadline >= soon', 'operation.deadline >= 0 * soon', 'sponsors/operation-packing', 'clock of this server'], // prettier-ignore
@@ -23,7 +23,7 @@ const MUTANTS: SourceMutant[] = [
   ['a network that takes more gas is not asked again', 'lanes/outer-gas.ts', 'belief.until = 0', 'belief.until = chain.clock.ticks() + BELIEVED_MS', 'lanes/outer-gas', 'takes more'], // prettier-ignore
   ['what failed in a transaction is not run before the next', 'lanes/outer-gas.ts', 'delegating.length === 0 && !isRepacked', 'delegating.length === 0 || !isRepacked', 'lanes/outer-gas', 'run with that gas'], // prettier-ignore
   ['a sponsor with code carries operations', 'sponsors/carriers.ts', 'return !hasCode && isAllowed', 'return isAllowed', 'lanes/operations', 'two sponsors carry|a sponsor that delegated'], // prettier-ignore
-  ['an operation whose time is over has failed without a look at its id', 'sponsors/tend-operations.ts', "if (await isUsedAt(chain, toOperation(row), head)) return\n      // With that", '// With that', 'sponsors/operation-packing', 'past it it has failed'], // prettier-ignore
+  ['an operation whose time is over has failed without a look at its id', 'sponsors/tend-operations.ts', 'if (await isUsedAt(chain, toOperation(row), head)) return', '', 'sponsors/operation-packing', 'past it it has failed'], // prettier-ignore
   ['an id under which something is signed is given back', 'sponsors/tend-operations.ts', 'row.outer_id === null && !isSigned', 'row.outer_id === null', 'lanes/signed-key', 'writes anew'], // prettier-ignore
   ['what was over is in the way of what was signed', 'recovery/reconcile-operation.ts', "eb('state', '=', 'FAILED')", "eb('state', '=', 'VACANT')", 'lanes/signed-key', 'nobody’s way'], // prettier-ignore
   ['the dispatcher is asked about a number that nothing has', 'sponsors/tend-operations.ts', 'if (sequence < 0) return false', '', 'lanes/signed-key', 'nobody takes up'], // prettier-ignore
@@ -59,7 +59,10 @@ const MUTANTS: SourceMutant[] = [
   ['what has lost its approval is bound for good', 'lanes/send.ts', 'if (!mayVacate) throw inFlight()\n    return LOST', 'throw error', 'lanes/approvals', 'a moment ago|asked again'], // prettier-ignore
 ]
 
-/** Each takes some ten seconds, so the suite tries three. OPERATION_MUTANTS=all tries every one, another word those whose name has it. */
+/**
+ * Each mutant takes about 10 s, so the suite tries three. OPERATION_MUTANTS=all tries every one; any other value
+ * selects by name.
+ */
 const IN_THE_SUITE = ['no deadline check', 'the status of a transaction', 'submitted again']
 const { OPERATION_MUTANTS: wanted } = process.env
 const isTried = (what: string): boolean =>

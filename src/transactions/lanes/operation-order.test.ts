@@ -16,9 +16,11 @@ import { spentOfBudget } from '../../store/sponsor-budget.ts'
 import { cancelTransaction } from './change.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 
-/** What becomes of an operation by what is beside it: the same one once more, one of the same account before it, a nonce that was given back. */
+/**
+ * Outcomes of an operation that depend on others: a repeat of it, an earlier one of the same account, or a freed nonce.
+ */
 let world: Sponsored
-/** Holds up what the signer is asked for, and may refuse it. */
+/** delays requests to the signer, and may reject them */
 let meets: (() => Promise<void>) | null = null
 before(async () => {
   world = await sponsored()
@@ -43,7 +45,7 @@ after(() => world?.close())
 
 const { add, shown, rowOf } = operationsOf(() => world)
 
-/** Asks until nobody else is at it. */
+/** Retries until no other request handles the operation. */
 const finished = (writer: Writer, amount: number, key: string) =>
   until('the key answers', async () => {
     await age(world.first.app, 5)
@@ -55,7 +57,7 @@ const finished = (writer: Writer, amount: number, key: string) =>
 
 const dies = (step: Step, work: () => Promise<unknown>): Promise<void> => diesAt(world.first.app, step, work)
 
-/** The node answers no estimate for the dispatcher until that is let go. */
+/** Holds the node's estimates for the dispatcher until `let` is called. */
 function holdEstimates(): { let: () => void; held: () => number } {
   const { promise, resolve } = Promise.withResolvers<void>()
   let held = 0
@@ -184,7 +186,7 @@ test('what is counted of those in one transaction is together no less than its f
   const outers = new Set((await rows()).map(({ outer_id: outer }) => outer!))
   assert.equal(outers.size, 1)
   await world.mine()
-  // A fee that does not come out even.
+  // Use a fee that is not divisible.
   await world.db.updateTable('transactions').set({ gas_used: 100_001, effective_gas_price: toWord(1n) }).where('id', 'in', [...outers]).execute() // prettier-ignore
   await keep(world)
   const counted = await rows()
@@ -193,7 +195,7 @@ test('what is counted of those in one transaction is together no less than its f
   assert.ok(sum >= 100_001n && sum <= 100_003n, `${sum}`)
 })
 
-/** What becomes of a transaction that waits while another does what both carry. */
+/** Checks a transaction that waits while another executes the operation of both. */
 async function loseCancel(id: string): Promise<void> {
   const goBack = await remember(world.first.app)
   await world.cancelOuter(id)
@@ -218,7 +220,7 @@ for (const [what, key, end] of [
     const { answer } = await finished(writer, 2, key)
     const second = (await rowOf(answer.id)).outer_id
     isLossy = false
-    // The first alone is sent, and mined.
+    // Only the first transaction is sent, and mined.
     loseAllButFirst(world.first)
     await age(world.first.app, 40)
     await keep(world)
@@ -271,7 +273,7 @@ for (const [how, cancel, after, end, count] of [
       const bound = world.db.selectFrom('transactions').select(['id', 'sender', 'state'])
       const unstored = await bound.where('state', '=', 'BOUND').executeTakeFirstOrThrow()
       const dead = `0x${Buffer.from(unstored.sender).toString('hex')}` as const
-      // The other sponsor carries it, and is cancelled.
+      // The other sponsor's transaction includes the operation, and is cancelled.
       const held = await world.balanceOf(dead)
       await world.rpc('anvil_setBalance', dead, '0x1')
       await world.mine()
@@ -282,7 +284,7 @@ for (const [how, cancel, after, end, count] of [
       await world.rpc('anvil_setBalance', dead, `0x${held.toString(16)}`)
       await world.mine()
       await keeper.round()
-      // The other one may be sent by now, where this takes long: it is not given up for the cancel of this one.
+      // On a slow machine, the other transaction may be sent by now. It is not abandoned because of this cancellation.
       if (after === null) assert.notEqual((await shown(writer, answer.id)).state, 'CANCELLED')
       else assert.equal((await shown(writer, answer.id)).state, after)
       await age(world.first.app, 60)
@@ -295,7 +297,7 @@ for (const [how, cancel, after, end, count] of [
     }
   })
 
-/** Its person wants it cancelled, and what carries it is as where the signer raises it no more. */
+/** Cancels an operation of its user, whose transaction gets no further fee bump from the signer. */
 async function cancelNonce(_: Writer, id: string): Promise<void> {
   await world.db.updateTable('operations').set({ is_cancel: true }).where('id', '=', id).execute()
   await world.cancelOuter((await rowOf(id)).outer_id!)

@@ -11,8 +11,8 @@ import type { Hex } from '../../ids.ts'
 import { delegationNonce } from '../sponsors/delegation.ts'
 
 /**
- * What is said of an operation is said by the canonical chain: case by case what another order of blocks, or of transactions in them, makes of
- * it. The chain is asked what was done.
+ * The canonical chain decides about an operation: cases with another order of blocks, or of transactions in blocks. The
+ * assertions read the chain.
  */
 let world: Sponsored
 before(async () => {
@@ -27,20 +27,20 @@ after(() => world?.close())
 const { add, shown, rowOf, stateOf } = operationsOf(() => world)
 const snapshot = () => world.rpc<Hex>('evm_snapshot')
 
-/** The chain as it was, and blocks of its own above: what was in others is in none. */
+/** Restores an earlier chain and mines other blocks above it, without the transactions of the removed blocks. */
 async function goBackTo(kept: Hex): Promise<void> {
   await world.rpc('evm_revert', kept)
   await world.mine()
   await world.mine()
 }
 
-/** Everything is sent again. */
+/** Sends everything again. */
 async function sendAgain(): Promise<void> {
   await age(world.first.app, 40)
   await keep(world)
 }
 
-/** Until its block is final. */
+/** Waits until the operation's block is final, and returns the state. */
 async function finality(writer: Writer, id: string): Promise<string> {
   await until('its block is final', async () => {
     await world.mine()
@@ -57,7 +57,7 @@ test('what was done in a block that is gone is not said to be done, whatever els
   const goBack = await rememberWithBlocks(world)
   await world.rpc('anvil_reorg', 1, [])
   await world.mine()
-  // As it was before the reorganisation, of which it knows nothing any more.
+  // Restore the chain from before the reorganisation.
   await goBack()
   for (let block = 0; block < 4; block++) await world.mine()
   assert.deepEqual([await stateOf(writer, answer.id), await world.countOf(writer)], ['SUBMITTED', 0n])
@@ -118,7 +118,7 @@ test('the same transaction in another block may end otherwise: failed first, don
   assert.deepEqual([await finality(writer, answer.id), await world.balanceOf(writer.address)], ['FINALIZED', 0n])
 })
 
-/** Two transactions that carry one operation. @returns its id, and what is sent once the node takes it again */
+/** Creates two transactions with one operation. @returns its id, and the transactions to send later */
 async function carriedTwice(writer: Writer): Promise<{ id: string; outers: string[] }> {
   const { answer } = await add(writer, 2)
   return { id: answer.id, outers: await packAgain(world, answer.id) }
@@ -143,7 +143,7 @@ test('what the first of two transactions failed at, the second does not do: the 
   await world.mine()
   const { id, outers } = await carriedTwice(writer)
   await world.rpc('anvil_setCode', writer.address, '0x')
-  // Only the first reaches the node; the second is mined when the account has its code again.
+  // Only the first transaction reaches the node. The second one is mined when the account has its code again.
   loseAllButFirst(world.first)
   await sendAgain()
   await world.mine()
@@ -176,7 +176,7 @@ test('a write of another sponsor than that of the delegation is done before it, 
   await goBackTo(kept)
   await world.rpc('anvil_setBalance', payer, `0x${held.toString(16)}`)
   await until('both are open', async () => (await stateOf(writer, first.id)) === 'SUBMITTED')
-  // What the first sponsor sent is lost for a while.
+  // The first sponsor's transaction is lost for a while.
   const { raw } = await world.db.selectFrom('attempts').select('raw').where('transaction_id', '=', (await rowOf(first.id)).outer_id!).executeTakeFirstOrThrow() // prettier-ignore
   world.first.misbehave((method, params, next) =>
     method === 'eth_sendRawTransaction' && params[0] === `0x${Buffer.from(raw!).toString('hex')}`
@@ -191,7 +191,7 @@ test('a write of another sponsor than that of the delegation is done before it, 
   await sendAgain()
   await world.mine()
   assert.deepEqual([await finality(writer, first.id), await world.countOf(writer)], ['FINALIZED', 3n])
-  // Once that is for good no authorization is carried for nothing.
+  // Once that block is final, no authorization is included without need.
   await world.rpc('anvil_setBalance', payer, '0x1')
   await world.mine()
   const { answer: third } = await add(writer, 4)

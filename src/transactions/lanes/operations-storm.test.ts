@@ -36,7 +36,7 @@ before(async () => {
 after(() => world?.close())
 
 const STEPS: Step[] = ['in-bind-operation', 'after-bind-operation', 'after-sign-operation', 'after-bind-outer', 'after-sign-outer', 'in-store-outer', 'after-store-outer', 'after-broadcast', 'before-answer-operation', 'before-repack', 'before-expire', 'in-block', 'in-retract'] // prettier-ignore
-/** And of what accounts send themselves. */
+/** steps of writes that accounts send themselves, in addition */
 const MIXED_STEPS: Step[] = [...STEPS, 'in-bind', 'after-bind', 'after-sign', 'after-store', 'before-answer']
 const SCHEDULES_OF_A_KIND = Number(process.env.STORM_SCHEDULES ?? 1)
 const seedsOf = (named: string | undefined, first: number): number[] =>
@@ -45,14 +45,14 @@ const seedsOf = (named: string | undefined, first: number): number[] =>
 const SEEDS = seedsOf(process.env.STORM_SEEDS, 13)
 const MIXED_SEEDS = seedsOf(process.env.MIXED_STORM_SEEDS, 22)
 const ROUNDS = Number(process.env.STORM_ROUNDS ?? 60)
-/** seconds that pass with a round at the end, and with one in which time passes */
+/** seconds that pass per round at the end, and in a round in which time passes */
 const ROUND_SECONDS = 20
-/** rounds in a row in which nothing settles: together longer than anything waits for, 300 s */
+/** consecutive rounds in which nothing settles: together longer than the longest wait, 300 s */
 const IDLE_ROUNDS = 30
-/** of those the one after which people write again */
+/** round of these after which users write again */
 const RETURN_ROUND = 10
 const PEOPLE = 5
-/** milliseconds: a block comes only when the schedule has one, so nothing waits for it */
+/** milliseconds: only the schedule mines blocks, so no request waits long for one */
 const WAITS_MS = 5_100
 
 type Written = { writer: Writer; bit: bigint; key: string; id: string | null; wantsCancel: boolean }
@@ -68,13 +68,13 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
     { timeout: 300_000 },
     async (t) => {
       const below = randomOf(seed)
-      // How often a node is asked depends on time: what it loses decides nothing else.
+      // The number of requests to a node depends on time, so use a separate random source for the losses.
       const loses = randomOf(seed + 1)
       const one = <T>(of: readonly T[]): T => of[below(of.length)]!
       const people: Writer[] = []
       for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
       if (isMixed) for (const { address } of people) await world.rpc('anvil_setBalance', address, '0xde0b6b3a7640000')
-      // Deeper than a reorganisation reaches.
+      // Mine more blocks than a reorganisation removes.
       for (let block = 0; block < 4; block++) await world.mine()
       const writes: Written[] = []
       const bits = new Map<Writer, bigint>()
@@ -100,7 +100,7 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
       }
       async function keepAll(): Promise<void> {
         for (const replica of replicas) {
-          // Its first round, which takes up everything.
+          // Run the first round, which resumes everything.
           await replica.keeper().stop()
         }
       }
@@ -113,7 +113,7 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
       for (let round = 0; round < ROUNDS; round++) {
         const what = below(22)
         if (what < 8) {
-          // Some at once, so that they share transactions; one of them may die, and what is in it with it.
+          // Send some at once, so that they share transactions. One of them may die, with the transaction.
           if (below(3) === 0) {
             const [step, replica] = [one(isMixed ? MIXED_STEPS : STEPS), one(replicas)]
             let left = 1
@@ -139,7 +139,7 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
           if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
         } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
         else if (what >= 18 && goBack !== null) {
-          // The database of a moment ago, as a replica that was behind and became the first.
+          // Restore the database of a moment ago, as after a failover to a replica that lagged.
           await goBack()
           lost++
           goBack = null
@@ -161,7 +161,8 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
         await pass(ROUND_SECONDS)
         await keepAll()
         await world.mine()
-        // What an account sends itself may wait behind a delegation that a reorganisation undid, until its person writes again.
+        // A write that an account sends itself may wait behind a delegation that a reorganisation undid, until its user
+        // writes again.
         if (isMixed && idle === RETURN_ROUND)
           for (const writer of new Set(open.map((write) => write.writer))) writes.push(fresh(writer))
         for (const write of writes.filter(isOpen)) {
@@ -202,7 +203,7 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
     },
   )
 
-/** What sponsors paid for transactions that carried anything is off the budgets: never less, and but for rounding no more. */
+/** Checks that budgets count the cost of sponsors' transactions: never less, and only rounding more. */
 async function judgeCosts(): Promise<void> {
   for (const replica of replicas) {
     const keeper = replica.keeper()
@@ -226,7 +227,7 @@ async function judgeCosts(): Promise<void> {
   assert.ok((await spentOfBudget(world.db, 'demo')) >= paid)
 }
 
-/** So many seconds pass, for whatever is timed by the database's clock. */
+/** Lets this number of seconds pass by the database's clock. */
 async function pass(seconds: number): Promise<void> {
   await age(world.first.app, seconds)
   const span = sql`${`${seconds} seconds`}::interval`
@@ -236,7 +237,7 @@ async function pass(seconds: number): Promise<void> {
   await sql`update waits set since = since - ${span}, due_at = due_at - ${span}`.execute(world.db)
 }
 
-/** What is open of each account, and how many transactions of it the chain has. */
+/** Returns the open writes of each account, and its transaction count on the chain. */
 async function openSlots(): Promise<unknown[]> {
   const rows = await world.db
     .selectFrom('transactions')
@@ -253,14 +254,14 @@ async function openSlots(): Promise<unknown[]> {
   )
 }
 
-/** Takes the newest blocks away, none that the node calls final, and puts as many in their place. */
+/** Removes the newest blocks that are not final, and mines as many others. */
 async function reorganise(depth: number): Promise<void> {
   const height = async () => Number(await world.rpc<string>('eth_blockNumber'))
   const { number } = await world.rpc<{ number: string }>('eth_getBlockByNumber', 'finalized', false)
   const before = await height()
   if (before - depth < Number(number)) return
   await world.rpc('anvil_reorg', depth, []).catch(() => {})
-  // One that breaks off has taken blocks and put none.
+  // An interrupted reorganisation has removed blocks without mining others.
   while ((await height()) < before) await world.rpc('evm_mine')
   await world.mine()
 }

@@ -24,9 +24,12 @@ import { rehearseTransaction } from './submit.ts'
 import { fromHex } from '../../hex.ts'
 import { tendOperations } from '../sponsors/tend-operations.ts'
 
-/** People without a coin write, and a sponsor sends what they sign. The chain is asked what was done, and by whom. */
+/**
+ * Users without funds write, and a sponsor sends their operations. The assertions read the effects and senders on the
+ * chain.
+ */
 let world: Sponsored
-/** What the signer says of a raise of what it may not send any more. */
+/** whether the signer rejects further fee bumps */
 let refuseRaises = false
 before(async () => {
   world = await sponsored()
@@ -59,7 +62,7 @@ const transaction = (hash: Hex) =>
 /** calldata of `ping()` */
 const PING: Hex = '0x5c36b186'
 const spent = () => spentOfBudget(world.db, 'demo')
-/** Until its budget is what it really cost. */
+/** Waits until the budget counts the actual cost. */
 const counted = async (id: string) => {
   await until('it is counted', async () => {
     await keep(world)
@@ -111,7 +114,7 @@ test('writes of many people at once share transactions; each has its own state',
   const answers = await Promise.all(writers.map((writer) => add(writer)))
   await world.mine()
   const hashes = new Set(answers.map(({ answer }) => answer.hash))
-  // How many arrive at once is up to the machine.
+  // The number of concurrent arrivals depends on the machine.
   assert.ok(hashes.size < 12, `${hashes.size} transactions for 12 writes`)
   for (const [index, writer] of writers.entries()) {
     assert.equal(await world.countOf(writer), 1n)
@@ -148,7 +151,7 @@ test('an operation that reverts on the chain is REVERTED with its reason althoug
   await world.rpc('anvil_setBalance', writer.address, '0x5')
   const paying = { address: world.target, abi: 'ping() payable', args: [], value: '5' }
   const [failing, fine] = await Promise.all([writeContract(world.first.app, writer, paying, {}), add(other)])
-  // Its coins go before it is mined.
+  // Remove the account's funds before the operation is mined.
   await world.rpc('anvil_setBalance', writer.address, '0x0')
   await world.mine()
   const receipt = await world.rpc<{ status: Hex }>('eth_getTransactionReceipt', failing.answer.hash)
@@ -162,7 +165,7 @@ test('an operation that reverts on the chain is REVERTED with its reason althoug
 test('a target that burns all its gas takes no more than was signed, and pays nobody else’s', async () => {
   const [writer, other] = [await world.poor('burns'), await world.poor('burns-not')]
   const burner: Hex = `0x${'b0'.repeat(20)}`
-  // STOP, and what never ends once it was simulated.
+  // The code does nothing during the simulation, and loops forever afterwards.
   await world.rpc('anvil_setCode', burner, '0x00')
   const [burning, fine] = await Promise.all([world.submit(writer, { to: burner, data: '0x01' }), add(other)])
   await world.rpc('anvil_setCode', burner, '0x5b5f56')
@@ -313,7 +316,7 @@ test('where no sponsor can pay it is refused before anything is stored', async (
   } finally {
     await world.rpc('anvil_setBalance', world.house.address, `0x${held.toString(16)}`)
   }
-  // No block says that it has coins again.
+  // No block shows that the sponsor has funds again.
   await add(writer)
   await world.mine()
   assert.equal(await world.countOf(writer), 1n)
@@ -327,12 +330,12 @@ test('before a write of a person who has delegated is sent, a node is asked for 
   }
   const asked: string[] = []
   world.first.misbehave((method, _params, next) => {
-    // Which is the newest is asked all the time, beside it.
+    // Requests for the newest block are made all the time, so ignore them.
     if (method !== 'eth_getBlockByNumber') asked.push(method)
     return next()
   })
   try {
-    // Its block is new: what is asked once for each is asked.
+    // In a new block, requests that are made once per block are made again.
     await add(writer)
     asked.length = 0
     await add(writer)
@@ -344,7 +347,7 @@ test('before a write of a person who has delegated is sent, a node is asked for 
   assert.equal(await world.countOf(writer), 4n)
 })
 
-/** Leaves a write at a step as a killed process would, and takes everything up again. */
+/** Steps at which a write is interrupted, as by a killed process, before everything is resumed. */
 const STEPS: Step[] = ['in-bind-operation', 'after-bind-operation', 'after-sign-operation', 'after-bind-outer', 'after-sign-outer', 'in-store-outer', 'after-store-outer', 'after-broadcast', 'before-answer-operation'] // prettier-ignore
 for (const step of STEPS)
   test(`a process that dies at ${step} leaves a write that its key finishes, once`, async () => {
@@ -403,7 +406,7 @@ test('an operation that its transaction can not do any more goes into another, u
   await world.mine()
   const { answer } = await add(writer, 2)
   const row = await rowOf(answer.id)
-  // Its transaction is cancelled, as where something else took the nonce.
+  // Cancel its transaction, as if another one had used the nonce.
   await world.cancelOuter(row.outer_id!)
   await world.mine()
   await until('it is packed again', async () => {
@@ -465,7 +468,7 @@ test('an account that lost its code by a stale authorization has failed by the e
   await add(writer)
   await world.mine()
   const { answer } = await add(writer, 2)
-  // As if its delegation had never been: nothing in this transaction delegates anew.
+  // Remove the delegation: no authorization in this transaction restores it.
   await world.rpc('anvil_setCode', writer.address, '0x')
   await world.mine()
   const receipt = await world.rpc<{ status: Hex }>('eth_getTransactionReceipt', answer.hash)
@@ -532,7 +535,7 @@ test('a transaction that the signer raises no more, since an operation in it may
   const [first, other] = [await world.poor('unraised'), await world.poor('beside-unraised')]
   for (const writer of [first, other]) await add(writer)
   await world.mine()
-  // Both in one transaction, with nothing of others before it: so where they come within a few milliseconds.
+  // Both must be in one transaction without others, so they must arrive within a few milliseconds.
   const together = async () => {
     const [, { answer }] = await Promise.all([add(first, 2), add(other, 2)])
     const { outer_id: outerId } = await rowOf(answer.id)
@@ -604,7 +607,7 @@ test('a sponsor that delegated carries nothing', async () => {
   for (let index = 0; index < 16; index++) writers.push(await world.poor(`delegated-sponsor-${index}`))
   const payers = async () =>
     new Set((await Promise.all(writers.map((writer) => add(writer)))).map(({ answer }) => answer.tx.from.toLowerCase()))
-  // It is the first in turn of some of them.
+  // The sponsor is the first in turn for some of the accounts.
   assert.ok((await payers()).has(world.house.address))
   await world.mine()
   await world.rpc('anvil_setCode', world.house.address, world.delegated)
@@ -622,7 +625,7 @@ test('what the follower passed before the operation was known is read again from
   await world.rpc('anvil_setCode', failed.address, '0x')
   await world.mine()
   const ids = answers.map(({ answer }) => answer.id)
-  // As a database that lost what its follower had said of them.
+  // Reset the columns that the follower set, as in a database that lost them.
   const unknown = { state: 'SUBMITTED', block_number: null, block_hash: null, is_final: false, reason: null } as const
   await world.db.updateTable('operations').set(unknown).where('id', 'in', ids).execute()
   await keep(world)

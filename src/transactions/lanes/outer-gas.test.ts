@@ -30,7 +30,7 @@ const operationOf = (authorizationNonce: number | null = null, delegate: Delegat
 const least = (nonce: number | null = null) => outerGas([operationOf(nonce)])
 const reverted = new RpcError(3, 'execution reverted', '0x')
 
-/** A network whose node estimates so much; what it is asked for, in order. */
+/** Returns a network whose node has this estimate, and records its requests in order. */
 function network(estimate: bigint) {
   const asked: { method: string; params: unknown[] }[] = []
   const node = { estimate: estimate as bigint | Error, run: '0x' as string | Error }
@@ -73,11 +73,11 @@ test('where someone delegates, or was in a transaction before, it is run with th
   ])
   assert.equal(await gasOf({ isRepacked: true }), least())
   assert.deepEqual(methods(), ['eth_call', 'eth_call'])
-  // With that gas it does not run: the node says how much it takes.
+  // The transaction fails with that gas, so the node is asked for an estimate.
   Object.assign(node, { run: reverted, estimate: 500_000n })
   assert.equal(await gasOf({ isRepacked: true }), 550_000n)
   assert.deepEqual(methods(), ['eth_call', 'eth_estimateGas'])
-  // And nothing is believed any more.
+  // The cached result no longer counts.
   assert.equal(await gasOf(), 550_000n)
   assert.deepEqual(methods(), ['eth_estimateGas'])
 })
@@ -92,7 +92,7 @@ test('one that would be reverted whole is said to be, and a node that is away is
 
 test('each word of the bitmap that the numbers of a transaction are in is reckoned, once', () => {
   const gasOf = (...sequences: number[]) => outerGas(sequences.map((sequence) => ({ ...operationOf(), sequence })))
-  // EIP-2929 and EIP-2200: a slot that nobody touched, and nobody wrote to before.
+  // EIP-2929 and EIP-2200: a storage slot that is cold and was never written.
   assert.equal(gasOf(255, 256) - gasOf(254, 255), 22_100n)
   assert.equal(gasOf(0, 256, 512, 513) - gasOf(0, 1, 2, 3), 2n * 22_100n)
 })

@@ -12,7 +12,7 @@ import { gasStrategy } from './gas.ts'
 import type { Intent } from '../intent.ts'
 import { prepareFromAccount } from './prepare.ts'
 
-/** What a write costs, and for what it is refused, at a node that says what it is told to. */
+/** Cost and refusals of a write, with a node whose responses the test defines. */
 const FROM: Hex = `0x${'a1'.repeat(20)}`
 const TO: Hex = `0x${'b2'.repeat(20)}`
 const { function: fn } = parseAbi('add(uint256)')
@@ -20,7 +20,7 @@ const call: Intent = { to: TO, data: '0xc0ffee', value: 3n, abi: '', fn, errors:
 /** 2 × base fee of 10 and a tip of 2, wei per gas */
 const PRICE = 22n
 const hex = (value: bigint): Hex => `0x${value.toString(16)}`
-/** The cost of `call` where the estimate is 40,000 */
+/** cost of `call` for an estimate of 40,000 */
 const COST = 3n + 60_000n * PRICE
 
 function network(says: Record<string, Says> = {}) {
@@ -63,7 +63,7 @@ test('a function that uses more gas when it has more is given what it uses then:
   const callIn = (asked: unknown) => (asked as Simulated).blockStateCalls[0].calls[0]
   const simulated = ([asked]: unknown[]) => {
     const { gas, data } = callIn(asked)
-    // It goes on where its inner call fails: with less than 240,000 that has too little.
+    // It continues after its inner call fails, which has too little gas below 240,000.
     return used(data === '0xc0ffee' && BigInt(gas) >= 240_000n ? 200_000n : 40_000n)
   }
   const { chain, asked } = network({ eth_simulateV1: simulated })
@@ -72,11 +72,11 @@ test('a function that uses more gas when it has more is given what it uses then:
   const even: Intent = { ...call, data: '0xdeadbeef' }
   for (const _ of [1, 2]) assert.equal((await prepareFromAccount(chain, FROM, even)).terms.gas, 60_000n)
   assert.equal(asked('eth_simulateV1').length, 4)
-  // A limit of the caller's own, and a transfer, are what they are.
+  // A caller's own limit, and a plain transfer, are not changed.
   await prepareFromAccount(chain, FROM, { ...call, gas: 70_000n })
   await prepareFromAccount(chain, FROM, { ...call, data: '0x' })
   assert.equal(asked('eth_simulateV1').length, 4)
-  // What says nothing of it changes nothing.
+  // Responses without a usable result change nothing.
   for (const says of [
     () => null,
     () => [{ calls: [{ status: '0x0', gasUsed: '0x1' }] }],
@@ -123,7 +123,7 @@ test('coins for value and the whole limit are enough to the last wei, and one le
     return true
   })
   assert.equal(poor.asked('eth_getBalance').length, 2, 'asked again before anybody is refused')
-  // It had become enough when it was asked again.
+  // The balance is sufficient when it is read again.
   let times = 0
   const richer = network({ eth_getBalance: () => hex(times++ === 0 ? 0n : COST) })
   assert.equal((await prepareFromAccount(richer.chain, FROM, call)).terms.gas, 60_000n)
@@ -198,7 +198,7 @@ test('a call that reverts at the newest block is tried on the pending state, whe
     prepareFromAccount(both.chain, FROM, call),
     (error: unknown) => refused('execution_reverted')(error) && (error as AppError).revert?.reason === 'first',
   )
-  // What is no revert is not asked again.
+  // Errors other than reverts cause no second estimate.
   const away = network({ eth_estimateGas: () => new RpcUnavailable('slow', { timedOut: true }) })
   await assert.rejects(prepareFromAccount(away.chain, FROM, call), refused('chain_timeout'))
   assert.equal(away.asked('eth_estimateGas').length, 1)

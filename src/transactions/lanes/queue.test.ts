@@ -17,7 +17,10 @@ import { isQueued } from './queue.ts'
 import { readTransaction } from '../read/read.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 
-/** Writes behind the sixteen that a node is sure to keep: accepted, signed, stored, and given to it as blocks make room. */
+/**
+ * Writes behind the sixteen that a node is sure to retain: they are accepted, signed, stored, and sent as blocks are
+ * mined.
+ */
 let world: Writing
 let second: Replica
 before(async () => {
@@ -31,7 +34,7 @@ afterEach(async () => {
     replica.misbehave(null)
   }
   await Promise.all(keepers.splice(0).map((keeper) => keeper.stop()))
-  // Nothing is left over that the next test's keeper would send.
+  // Mine everything, so that the next test's keeper has nothing to send.
   for (let block = 0; block < 8; block++) await world.mine()
 })
 after(() => world.close())
@@ -58,7 +61,9 @@ const keeperOf = async (replica: Replica): Promise<Keeper> => {
   return keeper
 }
 
-/** What nodes were given of an account: nonces in the order they came, and the most that were not mined at a time. */
+/**
+ * Records the nonces of an account in the order in which nodes got them, and the maximum that were unmined at a time.
+ */
 async function watch(writer: Writer, replicas = [world.first, second]) {
   const seen: { nonces: number[]; raws: Hex[]; taken: Set<number>; most: number } = { nonces: [], raws: [], taken: new Set(), most: 0 } // prettier-ignore
   const fault: Fault = async (method, params, next) => {
@@ -79,7 +84,7 @@ async function watch(writer: Writer, replicas = [world.first, second]) {
   return seen
 }
 
-/** Block after block until nothing of the account is open. */
+/** Mines blocks until no write of the account is open. */
 async function settle(writer: Writer): Promise<void> {
   await until('everything is mined', async () => {
     await world.mine()
@@ -111,7 +116,7 @@ test('sixty concurrent writes of one account are accepted; a node never has more
   assert.deepEqual(seen.nonces.slice(16), upTo(60).slice(16))
   assert.equal(await world.countOf(writer), 60n)
   assert.deepEqual(await queuedOf(writer), [])
-  // How long a node has had it, in time and blocks, counts from when it left the queue.
+  // The time and blocks since a node got a transaction count from when it left the queue.
   const { rows } = await sql<{ nonce: number; since: boolean; block: number }>`
     select t.nonce, a.created_at > t.created_at + interval '1 millisecond' as since, a.created_block as block
     from transactions t join attempts a on a.transaction_id = t.id where t.sender = ${fromHex(writer.address)} order by t.nonce`.execute(
@@ -180,7 +185,7 @@ test('never more than sixteen have no bytes: the seventeenth waits for a signatu
     return true
   })
   assert.equal((await rowsOf(writer)).filter(({ state }) => state === 'BOUND').length, 16)
-  // Those of the first replica that waited as long are told the same, and their keys are free.
+  // Writes of the first replica that waited as long get the same error, and their keys are free.
   goOn.resolve()
   for (const end of await many) assert.ok(end.status === 'fulfilled' || refusedWith('conflict')(end.reason))
   app.signer = real
@@ -204,11 +209,11 @@ for (const step of ['after-sign', 'after-store'] as const) {
     await sql`update transactions set updated_at = updated_at - interval '1 minute'`.execute(world.db)
     await sql`update attempts set broadcast_at = broadcast_at - interval '1 minute'`.execute(world.db)
     const keeper = await keeperOf(world.first)
-    // What a node has is sent again, as nobody has heard of it; the seventeenth is no part of that.
+    // Transactions that a node has are sent again. The seventeenth is queued, so it is not.
     assert.deepEqual(seen.nonces, upTo(16))
     assert.deepEqual(await queuedOf(writer), [16])
     seen.nonces.length = 0
-    // A repeat is told the hash, and no node is.
+    // A retry gets the hash, and no node is asked.
     const { isReplay } = await world.add(world.first, writer, 1, 'killed')
     assert.equal(isReplay, true)
     await keeper.round()
@@ -233,7 +238,7 @@ test('a queued write that is sped up stays queued, and goes with its newest byte
   await world.first.app.db.updateTable('attempts').set({ created_at: long }).where('queued_nonce', '=', 19).execute()
   await keeperOf(world.first)
   await settle(writer)
-  // What no node ever had keeps its time; for what went out the time until a raise begins now.
+  // The age of a queued transaction remains. For a sent one, the time until a fee bump begins now.
   const attempts = await world.first.app.db
     .selectFrom('attempts')
     .select(['hash', 'created_at'])
@@ -274,7 +279,7 @@ test('queued writes that the database lost come back from the ledger, and wait f
   await keep(world)
   assert.equal(seen.most, 16)
   assert.equal((await queuedOf(writer)).length, 15)
-  // Their keys answer what they answered.
+  // Their keys return the same responses.
   const again = await writeMany(30, writer)
   assert.deepEqual(
     again.map(({ answer }) => answer.hash),
@@ -297,7 +302,7 @@ test('more than sixteen that a reorganisation gives back go out sixteen at a tim
   await world.mine()
   assert.ok((await rowsOf(writer)).every(({ state }) => state === 'MINED'))
   await keeper.stop()
-  // The chain forgets both blocks, and the node what was in them.
+  // The chain loses both blocks, and the node loses their transactions.
   await world.rpc('anvil_reorg', 2, [])
   await world.rpc('anvil_dropAllTransactions')
   await world.mine()

@@ -17,7 +17,7 @@ import { readTransaction } from '../read/read.ts'
 import { recoverBound } from '../recovery/recover.ts'
 import { chainLike } from '../../../test/opened.ts'
 
-/** When a keeper looks at a write that waits, with whom it shares that, and what it signs then. */
+/** When a keeper checks a waiting write, how keepers share the checks, and what they sign. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -36,7 +36,7 @@ const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
 const old = { created_at: ago(25), broadcast_at: ago(0) }
 const raise = () => raiseLowest(world.app, world.chain)
 
-/** Nodes and signer take whatever they are asked for. @returns what the signer was asked */
+/** Makes nodes and signer accept every request. @returns the requests to the signer */
 function willing(): SignRequest[] {
   const asked: SignRequest[] = []
   world.mine(100)
@@ -53,7 +53,7 @@ function willing(): SignRequest[] {
 }
 const hashes = new Map<Hex, Hex>()
 
-/** Accounts whose lowest write is due. */
+/** Creates accounts whose lowest write is due. */
 async function due(count: number, name: string) {
   const rows = []
   for (let number = 0; number < count; number++)
@@ -65,10 +65,10 @@ const wait = async (id: string) => {
   const { sender } = await world.rowOf(id)
   return world.db.selectFrom('waits').selectAll().where('sender', '=', sender).executeTakeFirst()
 }
-/** As if the pause of every look were over. */
+/** Ends the pause of every check. */
 const pauseOver = () => sql`update waits set due_at = now() where due_at is not null`.execute(world.db)
 
-/** All bytes are old enough for their fee to be raised. */
+/** Makes all bytes old enough for a fee bump. */
 const ageBytes = () =>
   world.db
     .updateTable('attempts')
@@ -88,7 +88,7 @@ test('many are looked at side by side, and the market is asked for once', async 
     return sign(request)
   }
   const rows = await due(130, 'many')
-  // Until nothing is left to the next round.
+  // Repeat until no work is left for the next round.
   while (await raise());
   for (const { id } of rows) assert.equal((await world.attemptsOf(id)).length, 2)
   assert.equal(most, 64)
@@ -119,7 +119,7 @@ test('a look that changes nothing is repeated after 10 s, and each time after tw
     await pauseOver()
   }
   assert.deepEqual(asked, [])
-  // With coins it is raised; its new bytes are looked at as those of any other, not after five minutes.
+  // With funds, the fee is bumped. The new bytes are checked like others, not after five minutes.
   world.node.eth_getBalance = () => '0xffffffff'
   await raise()
   assert.equal(asked.length, 1)
@@ -221,7 +221,7 @@ test('nothing is remembered of nonces that are settled', async () => {
   await raise()
   assert.equal((await waits()).length, 2)
   await world.db.updateTable('transactions').set({ state: 'MINED' }).where('id', '=', done!.id).execute()
-  // Another process, which sweeps when it starts.
+  // Another process sweeps when it starts.
   await raiseLowest(world.app, chainLike(world.chain))
   assert.deepEqual((await waits()).map(({ sender }) => toHex(sender)), [toHex(open!.sender)]) // prettier-ignore
 })
@@ -234,14 +234,14 @@ test('a cancel is estimated anew each time that it is raised', async () => {
   await raise()
   assert.deepEqual([asked[0]!.kind, asked[0]!.gas], ['cancel', String((0xf000 * 5) / 4)])
   assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: account.address, value: '0x0' }, 'latest']]) // prettier-ignore
-  // Less than before is not asked of the signer.
+  // The signer is not asked for less gas than before.
   world.node.eth_estimateGas = () => '0x5209'
   await ageBytes()
   await raise()
   assert.equal(asked[1]!.gas, String((0xf000 * 5) / 4))
 })
 
-/** A write of which no node has the bytes yet, made now. */
+/** Creates a new write whose bytes no node has yet. */
 const young = async (name: string) => {
   const account = await world.account(name)
   const row = await world.row(account, {}, { created_at: ago(0), broadcast_at: null })
@@ -284,7 +284,7 @@ test('what a pool refuses as too cheap is not told as sent; what it names is off
   )
   assert.deepEqual([(await wait(row.id))!.trouble, (await reason())!.code], [null, 'waiting_for_block'])
   assert.deepEqual(await currentFees(world.chain), { type: 'eip1559', maxFeePerGas: 45n, maxPriorityFeePerGas: 25n })
-  // What was raised since says nothing any more: it is sent by nobody.
+  // Bytes that were replaced since no longer count: nobody sends them.
   world.calls.length = 0
   await round()
   assert.equal(asked.length, 1)
@@ -382,12 +382,12 @@ test('what a node refuses in words that nobody knows is sent at growing interval
   await sql`update waits set since = now() - interval '61 seconds'`.execute(world.db)
   await round()
   assert.deepEqual(world.told('transaction_rejected').filter(({ fields }) => fields.id === row.id).map(({ level }) => level), ['error']) // prettier-ignore
-  // A node that is away says nothing of the bytes: it is asked in each round.
+  // An unavailable node is no evidence about the bytes, so it is asked in each round.
   await sql`update waits set resend_at = now(), refusals = 0, trouble = null`.execute(world.db)
   world.node.eth_sendRawTransaction = () => new RpcUnavailable('away', { timedOut: false })
   for (const _ of [1, 2, 3, 4, 5, 6]) await round()
   assert.deepEqual([(await wait(row.id))!.refusals, (await wait(row.id))!.trouble], [0, null])
-  // And one that takes them ends what was noted.
+  // A node that accepts them clears the record.
   world.node.eth_sendRawTransaction = () => new RpcError(-32000, words, undefined)
   await round()
   await sql`update waits set resend_at = now(), trouble = 'rejected_by_nodes'`.execute(world.db)
@@ -409,7 +409,7 @@ test('what was noted by a clock that was ahead, and is set right, is sent again,
   const send = world.node.eth_sendRawTransaction!
   const hash = toHex(row.hash!)
   world.node.eth_sendRawTransaction = (params) => (hashes.has(params[0] as Hex) ? send(params) : hash)
-  // The first round sends everything. One that comes later is the same as any.
+  // The first round sends everything; later rounds are all alike.
   const keeper = startKeeper(world.app, world.chain)
   await keeper.round()
   await keeper.stop()
@@ -432,7 +432,7 @@ test('what was noted by a clock that was ahead, and is set right, is sent again,
   await until('the first round is over', () => world.asked('eth_sendRawTransaction').length > 1)
   await second.stop()
   assert.equal(asked.length, 2)
-  // One that may have been made by a transaction that began after this one is no such.
+  // An attempt may have been created by a transaction that began later, so it does not count as such.
   await world.db.updateTable('attempts').set({ created_at: ahead(5 / 3_600) }).execute() // prettier-ignore
   await sql`update waits set due_at = now(), hash = null`.execute(world.db)
   await raise()
@@ -448,19 +448,19 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   const account = await world.account('rejected')
   const told = () => world.told('transaction_rejected').filter(({ fields }) => fields.sender === account.address)
   const row = await world.row(account, { value: toWord(3n), updated_at: ago(25) }, { ...old, broadcast_at: null })
-  // The round sends it, hears that it is rejected, and raises it.
+  // The round sends it, records the rejection, and bumps the fee.
   await startKeeper(world.app, world.chain).stop()
   assert.deepEqual(
     asked.map(({ kind, gas, value }) => [kind, gas, value]),
     [['replace', '60000', '3']],
   )
   assert.deepEqual(world.asked('eth_estimateGas'), [[{ from: account.address, to: toHex(row.target), data: '0x', value: '0x3' }, 'latest']]) // prettier-ignore
-  // Rejected once more, it is looked at ever more seldom, though its bytes are new.
+  // After another rejection the intervals of checks grow, although its bytes are new.
   await ageBytes()
   await raise()
   assert.equal(asked.length, 1)
   assert.deepEqual([(await wait(row.id))!.trouble, told().length], ['rejected_by_nodes', 0])
-  // After a minute the operator is notified, once.
+  // After a minute the operator is alerted, once.
   await sql`update waits set since = now() - interval '61 seconds', due_at = now()`.execute(world.db)
   world.node.eth_estimateGas = () => new RpcError(3, 'execution reverted', '0x')
   await raise()
@@ -470,7 +470,7 @@ test('what nodes reject is estimated again, the original as well, and sent with 
   assert.deepEqual(asked.map(({ gas }) => gas), ['60000', '60000', '60000']) // prettier-ignore
   assert.equal((await wait(row.id))!.pause_seconds, 40)
   assert.deepEqual(told().map(({ fields }) => fields), [{ chainId: 31_337, id: row.id, sender: account.address, nonce: 0, said: 'intrinsic gas too low' }]) // prettier-ignore
-  // Taken at last.
+  // A node accepts it in the end.
   world.node.eth_sendRawTransaction = send
   await pauseOver()
   await ageBytes()
@@ -486,7 +486,7 @@ test('that a node counts a nonce as used, and nothing proves it, is noted; the w
   await startKeeper(world.app, world.chain).stop()
   const noted = (await wait(row.id))!
   assert.equal(noted.trouble, 'nonce_used_elsewhere')
-  // Raised, it is heard once more: nothing is written, and the next look is put off although the bytes are new.
+  // After a fee bump and another rejection, the next check is postponed, although the bytes are new.
   for (const pause of [10, 20]) {
     await ageBytes()
     await raise()
@@ -521,13 +521,13 @@ test('a nonce is not filled at a guess: it waits until a node says what a cancel
   world.node.eth_estimateGas = () => '0xf000'
   await recover()
   assert.deepEqual([(await world.rowOf(row.id)).state, asked[0]!.gas], ['SUBMITTED', '76800'])
-  // Where the account's own code refuses coins, what it takes to send nothing to nobody.
+  // If the account's own code rejects funds, use the gas of an empty transfer to an unused address.
   world.node.eth_estimateGas = ([call]) =>
     (call as { to: Hex }).to.endsWith('dead') ? '0x5208' : new RpcError(3, 'execution reverted', '0x')
   await world.row(await world.account('refuses'), bound, null)
   await recover()
   assert.equal(asked[1]!.gas, '21000')
-  // Now the network is known.
+  // Now the network's gas is known.
   for (const [index, refusal] of refusals.entries()) {
     world.node.eth_estimateGas = refusal
     await world.row(await world.account(`known ${index}`), bound, null)

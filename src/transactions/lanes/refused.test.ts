@@ -17,7 +17,7 @@ import { sendTransaction } from './send.ts'
 import { interruptSteps } from '../crash-points.ts'
 import type { Binding } from './take-nonce.ts'
 
-/** What the signer or the database refuses, and what is left of the nonce then. */
+/** Refusals of the signer or the database, and the state of the nonce afterwards. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp({ MAX_PENDING_WRITES: '100' })
@@ -45,7 +45,7 @@ const refusedWith =
 const rowsOf = ({ address }: Account) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 
-/** A node on which every call succeeds, at 40,000 gas. */
+/** Makes every call succeed, at 40,000 gas. */
 function answers(): void {
   world.mine(1)
   Object.assign(world.node, {
@@ -148,7 +148,7 @@ test('a nonce that the signer will not sign for and knows nothing of is left beh
   const [left] = await rowsOf(writer)
   assert.notEqual(left!.id, answer.id)
   assert.deepEqual([left!.nonce, left!.state, left!.request_hash], [0, 'BOUND', null])
-  // It always does: someone has to look.
+  // The signer always refuses, so an operator has to examine this.
   world.signer.sign = () => Promise.reject(new SignerRefused('nonce_conflict', 'always'))
   await assert.rejects(sendTransaction(world.app, callerOf(writer), intent, { idempotency: null }), refusedWith('database_unavailable', 5)) // prettier-ignore
   assert.equal((await rowsOf(writer)).length, 2 + 64)
@@ -247,7 +247,8 @@ test('a cancel is signed for what a transfer of nothing costs, a quarter above 2
       ['0xcccccd', '16777216'],
       ['0xccccce', '16777216'],
       ['0x1000000', '16777216'],
-      // More than a transaction may have: nonsense, on a network where a transfer is known to take 21,000.
+      // More gas than a transaction may have: an invalid response, on a network where a transfer is known to need
+      // 21,000.
       ['0x1000001', '21000'],
     ] as const
   ).entries()) {

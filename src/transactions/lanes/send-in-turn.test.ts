@@ -5,7 +5,7 @@ import type { Hex } from '../../ids.ts'
 import { sendInTurn } from './send-in-turn.ts'
 import { openedHead } from '../../../test/opened.ts'
 
-/** A node that answers when told to. */
+/** Returns a node that answers when the test releases it. */
 function slowNode() {
   const inTheAir: { raw: Hex; resolve: () => void; reject: (error: Error) => void }[] = []
   const call = (_method: string, [raw]: [Hex]) =>

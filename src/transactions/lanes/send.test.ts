@@ -32,7 +32,7 @@ function killAt(step: Step): void {
 }
 const live = () => interruptSteps(world.first.app, null)
 
-/** Lets rows look older than they are, by the database's clock. */
+/** Makes rows look older, by the database's clock. */
 const age = (seconds: number) =>
   sql`update transactions set created_at = created_at - ${`${seconds} seconds`}::interval, updated_at = updated_at - ${`${seconds} seconds`}::interval`.execute(
     world.db,
@@ -119,7 +119,7 @@ for (const step of ['after-sign', 'after-store', 'after-broadcast'] as const) {
     const { attempts } = await world.signer.recall({ intentId: row!.id })
     assert.equal(attempts.length, 1)
     assert.ok(sentBytes().includes(attempts[0]!.raw))
-    // The repeat is told what the first would have been told.
+    // The retry gets the response of the first request.
     const again = await world.add(world.first, writer, 1, 'k')
     assert.equal(again.isReplay, true)
     assert.equal(again.answer.hash, attempts[0]!.hash)
@@ -325,7 +325,7 @@ test('one key sent to two replicas at once makes one transaction', async () => {
   assert.equal(await world.countOf(writer), 1n)
 })
 
-/** A signer that answers `sign` by `answer` once, and is the real one otherwise. */
+/** Returns a signer that answers `sign` once by `answer`, and is the real one otherwise. */
 function signOnce(answer: () => never | Promise<never>): () => void {
   const { app } = world.first
   const real = app.signer
@@ -362,7 +362,7 @@ test('a write that policy refuses leaves its nonce to the next one, and its key'
 test('a vacated nonce below a later one is filled, so that the later one is mined', async () => {
   const writer = await world.writer('hole')
   await world.add(world.first, writer)
-  // Bound at the same time: nonce 1 is refused while nonce 2 is on its way.
+  // Two writes are bound at the same time: nonce 1 is refused while nonce 2 is in flight.
   const restore = signOnce(async () => {
     await world.add(await world.replica(), writer)
     throw new AppError('policy_denied', 'no')
@@ -409,7 +409,7 @@ test('after the database lost rows that the signer knows, no nonce is signed twi
   await world.add(world.first, writer, 10)
   await world.mine()
   await world.add(world.first, writer, 100)
-  // A restore from before the last write, whose bytes are still in the mempool.
+  // Restore the database from before the last write, whose bytes are still in the mempool.
   await world.db
     .deleteFrom('attempts')
     .where('transaction_id', 'in', (eb) =>
@@ -427,6 +427,6 @@ test('after the database lost rows that the signer knows, no nonce is signed twi
   assert.equal(await world.countOf(writer), 1_111n)
   const again = await world.add(world.first, writer, 1_000, 'k')
   assert.equal(again.isReplay, true)
-  // What was mined at the lost nonce is our own: the account continues.
+  // The transaction at the lost nonce is our own, so the account continues.
   await world.add(world.first, writer, 1)
 })

@@ -8,7 +8,9 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { nobodysOperation } from '../rows.ts'
 import { withWall } from '../../../test/kit/clock.ts'
 
-/** The key of an operation that its account has signed, that nothing carried, and whose time is over. Over HTTP. */
+/**
+ * Key of an operation that its account has signed, that no transaction included, and whose deadline is over. Over HTTP.
+ */
 let world: Sponsored
 /** seconds that the server is ahead of this machine, and of the signer, which signs nothing that ends over an hour ahead: some worlds, then */
 const START = -300
@@ -37,7 +39,7 @@ async function write(writer: Writer, key: string, amount = 1): Promise<number> {
   return response.statusCode
 }
 
-/** Its first request dies at this step. */
+/** Kills the first request at this step. */
 async function dies(step: Step, request: () => Promise<number>): Promise<void> {
   interruptSteps(world.first.app, (now) => {
     if (now === step) throw new Error('killed')
@@ -46,7 +48,7 @@ async function dies(step: Step, request: () => Promise<number>): Promise<void> {
   interruptSteps(world.first.app, null)
 }
 
-/** The last second of all that was bound until now is over. */
+/** Moves the clock past the deadline of everything bound so far. */
 async function later(): Promise<void> {
   ahead += 620
   await world.rpc('evm_increaseTime', 620)
@@ -72,7 +74,7 @@ inWorld('signed, and over', () => {
     assert.equal(await write(writer, 'key'), 200)
     assert.equal(await world.countOf(writer), 1n)
     assert.deepEqual((await rowsOf(writer)).map(({ state }) => state), ['FAILED', 'MINED']) // prettier-ignore
-    // What it would have cost is given back.
+    // The reservation of its cost is released.
     await keep(world)
     assert.equal((await rowsOf(writer))[0]!.charged, '0')
   })
@@ -99,7 +101,7 @@ inWorld('not signed, or not known to be', () => {
     await later()
     const [over] = await rowsOf(writer)
     assert.notEqual(over!.id, first!.id)
-    // Nor does its account owe the delegation that it would have signed.
+    // The account does not owe the delegation that it would have signed.
     assert.deepEqual([first!.authorization_nonce, over!.authorization_nonce], [0, null])
     assert.equal(await write(writer, 'key'), 200)
     await world.mine()
@@ -126,7 +128,7 @@ inWorld('not signed, or not known to be', () => {
     await dies('after-sign-operation', () => write(writer, 'key'))
     const [first] = await rowsOf(writer)
     await later()
-    // As where it was signed just after it was found not to be.
+    // Simulate a signature just after the check that found none.
     await world.db.updateTable('operations').set(nobodysOperation()).where('id', '=', first!.id).execute()
     const statuses: number[] = []
     for (let again = 0; again < 4; again++) {

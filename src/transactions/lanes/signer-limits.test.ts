@@ -9,9 +9,9 @@ import { interruptSteps } from '../crash-points.ts'
 import { explainLeftOut } from './refused-operation.ts'
 import { systemClock } from '../../clock.ts'
 
-/** The signer's own limits, by the real signer and over HTTP: whatever it refuses is no failure of this server. */
+/** The signer's own limits, with the real signer and over HTTP: its refusals are no failures of this server. */
 let world: Sponsored
-/** What it says of the next transaction of a sponsor. */
+/** error of the signer for the next transaction of a sponsor */
 let refusal: Error | null = null
 before(async () => {
   world = await sponsored({ SIGNER_GAS_PER_USER_WEI: String(7n * 10n ** 14n) })
@@ -58,7 +58,7 @@ test('who has used up what the signer lets sponsors pay for them is told so, and
   assert.ok(Math.abs(answer.retryAfter! - seconds) < 60)
   await age(world.first.app, 5)
   assert.deepEqual((await write(writer, `key-${done}`)).code, 'gas_budget_exhausted')
-  // Others have theirs.
+  // Other users have separate limits.
   assert.equal((await write(await world.poor('has-room'), 'key')).status, 200)
   await world.mine()
   assert.equal(await world.countOf(writer), BigInt(done))
@@ -87,7 +87,7 @@ test('what the signer says of a transaction is told as what can be done about it
     refusal = error
     const answer = await write(writer, 'key')
     assert.deepEqual([answer.status, answer.code], [status, code], error.message)
-    // It was signed: its key finishes it.
+    // It was signed, so a retry with its key finishes it.
     await age(world.first.app, 5)
     assert.equal((await write(writer, 'key')).status, 200, error.message)
     await world.mine()

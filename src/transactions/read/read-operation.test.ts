@@ -4,7 +4,7 @@ import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
 import { until } from '../../../test/kit/until.ts'
 import { listTransactions, readTransaction } from './read.ts'
 
-/** What is shown of a write that a sponsor sent, and to whom. */
+/** Responses for a write that a sponsor sent, and who gets them. */
 let world: Sponsored
 before(async () => {
   world = await sponsored()

@@ -13,7 +13,7 @@ import { listOfAccount } from './list-own.ts'
 import { listTransactions, readTransaction } from './read.ts'
 import { WAIT_MS } from './wait.ts'
 
-/** What the API shows of transactions, and of whose. */
+/** Responses for transactions, and whose transactions they include. */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -32,7 +32,7 @@ const rowOf = (id: string) =>
   world.db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 
 let number = 0
-/** A row like another one, but for what differs. */
+/** Inserts a copy of a row with some other values. */
 async function addLike(row: TransactionRow, differing: Partial<TransactionRow> = {}): Promise<string> {
   const nonce = row.nonce + ++number
   const hash = Buffer.alloc(32, 0)
@@ -56,7 +56,7 @@ test('pages follow each other by time and id, newest first, without a gap and wi
   const { answer } = await world.add(world.first, writer)
   const row = await rowOf(answer.id)
   const at = (seconds: number) => new Date(row.created_at.getTime() + seconds * 1_000)
-  // Three at one moment, written in no order: between them the id decides.
+  // Three rows at one time, inserted in no order: the id orders them.
   const same = []
   for (let index = 0; index < 3; index++) same.push(await addLike(row, { created_at: at(5) }))
   const last = await addLike(row, { created_at: at(7) })
@@ -167,7 +167,7 @@ test('of an account’s transactions an application sees its own and what nobody
   }
   const foreign = await get(writer, '/v1/transactions/a%00b')
   assert.deepEqual([foreign.status, foreign.body.code], [404, 'transaction_not_found'])
-  // By a hash: of this network only, whole, in any case of letters.
+  // Search by hash finds only transactions of this network, by the whole hash, in any case.
   await world.db
     .insertInto('attempts')
     .values({
@@ -247,11 +247,11 @@ test('gas and price are those of the bytes that count, and hashes come newest fi
   assert.ok(price(raised) > price(first) && price(cancelled) > price(raised))
   const { body } = await get(writer, '/v1/transactions')
   assert.deepEqual(body[0].hashes, cancelled.hashes)
-  // Two of one moment: the dearer is the newer.
+  // Of two attempts at one time, the one with the higher fee is the newer.
   await world.db.updateTable('attempts').set({ created_at: new Date() }).where('transaction_id', '=', answer.id).execute() // prettier-ignore
   assert.deepEqual((await read()).hashes, cancelled.hashes)
   assert.deepEqual((await get(writer, '/v1/transactions')).body[0].hashes, cancelled.hashes)
-  // Bytes that are gone: what the intent was bound at is shown.
+  // Without stored bytes, the terms of the binding are shown.
   await world.db.deleteFrom('attempts').where('transaction_id', '=', answer.id).execute()
   assert.deepEqual((await read()).gasLimit, answer.tx.gasLimit)
   assert.equal(price(await read()), price(first))

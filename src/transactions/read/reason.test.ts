@@ -7,7 +7,7 @@ import { toWord } from '../../store/bytes.ts'
 import { listTransactions, readTransaction } from './read.ts'
 import { noteTroubles, type Trouble } from '../recovery/trouble.ts'
 
-/** What a write that waits says of why. */
+/** Reasons for which a write waits. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp({ MAX_PENDING_WRITES: '4' })
@@ -82,13 +82,13 @@ test('behind an earlier write it is named, with what that waits for; beyond the 
   const first = await world.row(account, { nonce: 7, ...late }, sent)
   const others = []
   for (const nonce of [8, 10, 11, 12]) {
-    // However far from the first: one that a node has was never queued.
+    // A transaction that a node has was never queued, however far it is from the first nonce.
     const queued = nonce === 12 ? { queued_sender: fromHex(account.address), queued_nonce: nonce } : {}
     others.push(await world.row(account, { nonce, ...late }, { broadcast_at: null, ...queued }))
   }
   await noteTroubles(world.db, 31_337, [
     { from: account.address, nonce: 7, trouble: { code: 'fee_cap_reached', detail: 'too dear' } },
-    // Of one that is not the next, this is no reason.
+    // This is no reason for a write with a later nonce.
     { from: account.address, nonce: 8, trouble: { code: 'insufficient_funds', detail: 'too poor' } },
   ])
   assert.deepEqual(await reasonOf(account, others[0]!.id), {

@@ -9,7 +9,7 @@ let database: TestDatabase
 before(async () => void (database = await testDatabase()))
 after(() => database.close())
 
-/** One write at the door. @returns how often what it took of a quota was given back */
+/** Makes one write. @returns how often its quota charge was returned */
 async function givenBack(
   send: () => Promise<{ answer: { id: string; state: 'SUBMITTED'; status: 'SUCCESS' }; isReplay: boolean }>,
 ): Promise<number> {

@@ -24,7 +24,7 @@ test('every signature is listed with its proof, one too that was made behind the
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-signatures-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const written = await alice.write({ address: facts.contracts.erc20!, abi: MINT, args: [alice.address, '1'] })
-  // With her token and the socket, as a thief of the server has them; no row of the database knows of it.
+  // An attacker with the user's token and the socket signs this. The database has no row of it.
   const target = `0x${'66'.repeat(20)}` as const
   const stolen = await app.signer.sign({
     ...{ intentId: 'behind-the-back', accessToken: alice.token, chainId: facts.chainId, from: alice.address, nonce: 1 },

@@ -50,7 +50,7 @@ test('what is stored with hashes, as rows from the ledger are, and steps that ha
     [],
     [{ at: at(0), state: 'REPLACED', blockNumber: 7 }],
     [{ at: at(0), state: 'FAILED' }],
-    // A cancel that filled a nonce: it always says its hash, and here its bytes are not there.
+    // A cancellation that filled a nonce always has its hash in the transition. Its bytes are missing here.
     [{ at: at(0), state: 'SUBMITTED' }],
   ] as Transition[][])
     assert.deepEqual(readTransitions(alone, []), alone)

@@ -8,7 +8,7 @@ import { readTransaction } from '../read/read.ts'
 import { listStopped } from './resume.ts'
 import { interruptSteps } from '../crash-points.ts'
 
-/** What is given up because someone else has used its nonce for good: no matter who has the key. */
+/** Intents that are abandoned because a foreign transaction used their nonce for good, whoever has the key. */
 let world: Writing
 before(async () => {
   world = await writing()

@@ -13,7 +13,7 @@ import { toWord } from '../../store/bytes.ts'
 import { startKeeper, type Keeper } from './keeper.ts'
 import { pokeKeeper } from './poke.ts'
 
-/** Which rows the keeper takes up, in which order, and when it does a round. */
+/** Which rows the keeper handles, in which order, and when it runs a round. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -30,11 +30,11 @@ after(() => world.close())
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
 const sent = () => world.asked('eth_sendRawTransaction').map(([raw]) => raw as Hex)
-/** The node takes what it is sent, whatever its bytes are. */
+/** Makes the node accept all bytes. */
 function takesEverything(): void {
   world.node.eth_sendRawTransaction = () => `0x${'00'.repeat(32)}`
 }
-/** The first round, which comes by itself. */
+/** Runs the first round, which starts by itself. */
 const round = (): Promise<void> => startKeeper(world.app, world.chain).stop()
 
 test('at the start everything that is under way on the network is sent, by account and nonce, and nothing else', async () => {
@@ -42,7 +42,7 @@ test('at the start everything that is under way on the network is sent, by accou
   const [one, two] = [await world.account('start-one'), await world.account('start-two')]
   const raws = [1, 2, 3, 4, 5, 6].map((byte) => Buffer.alloc(4, byte))
   const long = { broadcast_at: ago(1) }
-  // Written in no order: one account's nonces 9 and 10, two attempts of the same nonce, another account.
+  // Insert in no order: nonces 9 and 10 of one account, two attempts of one nonce, another account.
   const high = await world.row(one, { nonce: 10 }, { raw: raws[4]!, ...long })
   await world.row(one, { nonce: 9, hash: Buffer.alloc(32, 7) }, { raw: raws[2]!, ...long })
   const [row] = await world.db.selectFrom('transactions').select('id').where('nonce', '=', 9).execute()
@@ -55,7 +55,7 @@ test('at the start everything that is under way on the network is sent, by accou
   }
   await world.db.insertInto('attempts').values([
     { ...attempt, hash: Buffer.alloc(32, 9), raw: raws[3]!, broadcast_at: null },
-    // Older bytes of the row, which someone has sent.
+    // Older bytes of the row, which were sent.
     { ...attempt, hash: Buffer.alloc(32, 8), raw: raws[0]!, ...long },
   ]).execute() // prettier-ignore
   await world.row(two, { nonce: 0 }, { raw: raws[5]!, broadcast_at: null })
@@ -72,7 +72,7 @@ test('at the start everything that is under way on the network is sent, by accou
   const expected = one.address < two.address ? [...own, toHex(raws[5]!)] : [toHex(raws[5]!), ...own]
   assert.deepEqual(sent(), expected)
   const { broadcast_at } = (await world.attemptsOf(high.id))[0]!
-  // The node said another hash than that of the bytes: nobody is sure that it has them.
+  // The node returned a hash other than that of the bytes, so it may not have them.
   assert.equal(broadcast_at, null)
 })
 
@@ -103,14 +103,15 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     { updated: 20, broadcast: 10, isSent: false },
     { updated: 10, broadcast: 20, isSent: false },
     { updated: 10, broadcast: null, isSent: true },
-    // Created, or given back by a reorganisation, so long before it was last sent: it waits for half as long, five minutes at most.
+    // Seconds since the row was created or returned by a reorganisation, and since its last broadcast. The row waits
+    // for half of the difference, and five minutes at most.
     { updated: 120, broadcast: 30, isSent: false },
     { updated: 120, broadcast: 45, isSent: true },
     { updated: 900, created: 60, broadcast: 45, isSent: true },
     { updated: 60, created: 900, broadcast: 45, isSent: true },
     { updated: 900, broadcast: 290, isSent: false },
     { updated: 900, broadcast: 310, isSent: true },
-    // Something is known to be in its way, which may be gone by now.
+    // A problem is recorded, which may have ended by now.
     { updated: 900, broadcast: 20, trouble: 'insufficient_funds', isSent: true },
     { updated: 900, broadcast: 20, trouble: null, isSent: false },
     { updated: 900, broadcast: 10, trouble: 'insufficient_funds', isSent: false },
@@ -125,7 +126,7 @@ test('after the start bytes are sent again after 15 s without a word of them, or
   const hashOf = new Map<Hex, Hex>()
   for (const { id } of rows)
     for (const { raw, hash } of await world.attemptsOf(id)) hashOf.set(toHex(raw!), toHex(hash))
-  // The first round sends everything; as it was before, it is told nobody, and the second decides for itself.
+  // The first round sends everything and changes nothing else; the second one decides by the rows.
   world.node.eth_sendRawTransaction = ([raw]) => hashOf.get(raw as Hex)
   const keeper = startKeeper(world.app, world.chain)
   await keeper.round()
@@ -156,7 +157,7 @@ test('after the start bytes are sent again after 15 s without a word of them, or
     const { raw, broadcast_at } = (await world.attemptsOf(id))[0]!
     if (due.includes(toHex(raw!))) assert.ok(broadcast_at! > ago(5))
   }
-  // A loss of the database that was noticed: everything once more.
+  // After a loss of the database, everything is sent again.
   world.calls.length = 0
   keeper.suspect()
   await keeper.round()
@@ -183,7 +184,7 @@ test('however many are under way, each is sent once in a round', async () => {
   assert.equal(new Set(sent()).size, 1_001)
 })
 
-/** A keeper whose rounds end when they are told to: each one asks the signer for one bound row. */
+/** Returns a keeper whose rounds end when the test releases them. Each round asks the signer for one bound row. */
 async function gated(name: string): Promise<{ keeper: Keeper; asked: () => number; open: () => void }> {
   await world.row(await world.account(name), { updated_at: ago(20) }, null)
   const gates: (() => void)[] = []
@@ -225,7 +226,7 @@ test('rounds never overlap: asked for during one, one more follows, however ofte
   await until('the next round asks', () => asked() === 2)
   await turns()
   assert.deepEqual([asked(), ends], [2, []])
-  // Asked for now, it is a third.
+  // A request now starts a third round.
   const third = keeper.round()
   open()
   await Promise.all(next)
@@ -297,7 +298,7 @@ test('short of coins an account is given some where the network does so, and the
   await round()
   assert.deepEqual(given, [writer.address])
   assert.deepEqual(world.told('account_low_balance').at(-1)!.fields, { chainId: 31_337, id: row.id, sender: writer.address }) // prettier-ignore
-  // Settled while it was being sent: nobody needs coins for it.
+  // The transaction settled while it was being sent, so it needs no funds.
   world.node.eth_sendRawTransaction = async () => {
     await world.db.updateTable('transactions').set({ state: 'MINED' }).where('id', '=', row.id).execute()
     return new RpcError(-32000, 'insufficient funds for transfer', undefined)
@@ -307,7 +308,7 @@ test('short of coins an account is given some where the network does so, and the
   assert.deepEqual(given, [writer.address])
 })
 
-/** Makes the signer raise whatever it is asked for. @returns what it was asked */
+/** Makes the signer sign every replacement. @returns the requests to the signer */
 function raising(): SignRequest[] {
   const asked: SignRequest[] = []
   world.node.eth_getBalance = () => '0xffffffff'
@@ -390,7 +391,7 @@ test('before the first block was seen no fee is raised', async () => {
 
 test('a raise needs coins for its value and an eighth more of its fee, a cancel for the fee alone', async () => {
   world.mine(100)
-  // An eighth more than 100 wei, in whole wei.
+  // 12.5 % more than 100 wei, rounded up.
   const fee = 21_000n * 113n
   const value = 50n
   for (const [is_cancel, least] of [

@@ -20,7 +20,7 @@ import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps } from '../crash-points.ts'
 import { appLike } from '../../../test/opened.ts'
 
-/** What is done in which order after the database went back, and what is left alone. */
+/** Order of the actions after the database returned to an earlier state, and rows that are left unchanged. */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -230,7 +230,7 @@ test('bytes that the ledger gives in several frames are all stored again, the ol
   }
   await world.db.deleteFrom('attempts').where('transaction_id', '=', told.id).execute()
   const { first } = world
-  // As when one attempt fills a frame.
+  // Simulate a frame that has space for only one attempt.
   const signer = {
     ...first.app.signer,
     recall: async (request: RecallRequest) => {

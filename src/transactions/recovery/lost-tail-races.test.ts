@@ -18,7 +18,9 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { ledgerAttempts, applyLedgerRecord } from './reconcile.ts'
 import { WAIT_MS } from '../read/wait.ts'
 
-/** The database goes back at the worst moment, or has seen what comes to nothing in the end. */
+/**
+ * The database returns to an earlier state at the worst moment, or has rows of writes that are abandoned in the end.
+ */
 let world: Writing
 before(async () => {
   world = await writing({ MAX_PENDING_WRITES: '64' })
@@ -29,7 +31,7 @@ const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const stateOf = async (writer: Writer, id: string) => (await readTransaction(world.first.app, writer, id)).state
 
-/** Does something at the next time that a step is reached, once. */
+/** Does something once, when a step is reached next. */
 function atNext(step: Step, work: () => Promise<void>): void {
   interruptSteps(world.first.app, async (reached) => {
     if (reached !== step) return
@@ -43,7 +45,7 @@ async function bindAndDie(writer: Writer, amount: number, key: string): Promise<
   await assert.rejects(world.add(world.first, writer, amount, key), /killed/)
 }
 
-/** The account's own key, in other hands, uses its next nonce. */
+/** Uses the account's next nonce with its own key, as another holder would. */
 async function minedElsewhere(writer: Writer): Promise<void> {
   await useElsewhere(world, writer)
   await world.mine()
@@ -222,7 +224,7 @@ test('an intent whose row came back under another nonce than it was signed for i
   await replay(world.first)
   await bindAndDie(writer, 10, 'x')
   const back = await remember(world)
-  // Refused, as it turned out: its nonce went to the next write.
+  // The write was refused, so its nonce went to the next one.
   await vacate(world.first.app, (await rowsOf(writer))[1]!.id)
   const told = [
     (await world.add(world.first, writer, 100, 'w')).answer,
@@ -234,7 +236,7 @@ test('an intent whose row came back under another nonce than it was signed for i
   )
   await back()
   await world.rpc('anvil_dropAllTransactions')
-  // As a server starts.
+  // Start the replay, like a server.
   const replaying = startReplay(world.first.app)
   const keeper = world.first.keeper()
   for (let round = 0; round < 2; round++) await Promise.all([replaying.look(), keeper.round()])
@@ -296,7 +298,7 @@ test('a stopped account signs nothing new: a repeat of what was bound before is 
   assert.equal(await world.countOf(writer), 1n)
 })
 
-/** A request that waits for a block, while the database goes back and, if `isReplayed`, is told again what it has lost. */
+/** Waits for a block in a request while the database returns to an earlier state, and restores it if `isReplayed`. */
 async function waiting(
   writer: Writer,
   request: { method: 'GET' | 'POST'; url: string; payload?: object },
@@ -315,7 +317,7 @@ async function waiting(
   return { status: statusCode, body: JSON.parse(body) }
 }
 
-/** Resolves when someone has looked at a transaction and now waits for a block. */
+/** Resolves when a request has read a transaction and waits for a block. */
 function nextWait(): Promise<void> {
   const { head } = world.first.chain
   const { onChange } = head
@@ -362,7 +364,7 @@ test('a write that waits for its block is told, though the database loses it, it
   assert.equal(await world.countOf(writer), 2n)
 })
 
-/** What was told as taken in again while something was done: ids. */
+/** Returns the ids that the log reports as restored during `work`. */
 async function takenIn(work: () => Promise<unknown>): Promise<unknown[]> {
   const { log } = world.first.app.telemetry
   const { warn } = log
@@ -394,7 +396,7 @@ test('a raise that is stored later than the cancel that was signed after it does
   const { answer } = await world.add(world.first, writer)
   let hash: Hex | undefined
   atNext('after-replace-sign', async () => {
-    // It outbids what the ledger knows, which is the raise.
+    // It outbids the newest attempt in the ledger, which is the fee bump.
     hash = (await cancelTransaction(app, writer, answer.id)).hash
   })
   await speedUpTransaction(app, writer, answer.id)

@@ -21,7 +21,7 @@ import { startReplay, untilReplayed } from './replay.ts'
 import { interruptSteps, type Step } from '../crash-points.ts'
 import { until } from '../../../test/kit/until.ts'
 
-/** The database comes back as it was some commits ago, as after a failover to a replica that was behind. */
+/** The database returns to its state of some commits ago, as after a failover to a replica that lagged. */
 let world: Writing
 before(async () => {
   world = await writing({ MAX_PENDING_WRITES: '64' })
@@ -33,7 +33,7 @@ const AGAIN = new Set<ErrorCode>(['idempotency_in_flight', 'overloaded', 'confli
 const rowsOf = ({ address }: Writer) =>
   world.db.selectFrom('transactions').selectAll().where('sender', '=', fromHex(address)).orderBy('nonce').execute()
 const age = (seconds: number) => ageIn(world, seconds)
-/** What the node has in its pool is gone. */
+/** Empties the node's pool. */
 const wipePool = () => world.rpc('anvil_dropAllTransactions')
 
 const replay = (replica = world.first) => replayIn(replica)
@@ -43,7 +43,7 @@ test('a database that goes back is of one moment, whatever is committed while it
   const writer = await world.writer('one-moment')
   await world.add(world.first, writer, 1)
   const remembering = rememberWithBlocks(world)
-  // The embedded database takes statements in turn: the commit is among those of a memory that takes table after table.
+  // The embedded database executes statements one at a time, so a commit may be between reads of two tables.
   await sql`select 1`.execute(world.db)
   await world.db.transaction().execute(async (db) => {
     await sql`update cursors set updated_at = '2001-01-01'`.execute(db)
@@ -121,7 +121,7 @@ test('new writes first, then the repeats of lost ones: each key keeps its nonce,
     ),
   )
   for (const end of ends) {
-    // Those that met while one of them took a row in are told to repeat.
+    // Requests that met while one of them restored a row are told to retry.
     if (end instanceof Error) assert.ok(refusedWith('idempotency_in_flight')(end), String(end))
   }
   for (const [index, { hash }] of told.entries())
@@ -181,7 +181,7 @@ test('nothing that was told is cancelled by the keeper for a nonce that was boun
   const back = await remember()
   const { answer } = await world.add(world.first, writer, 1)
   await back()
-  // Bound to the same nonce, and its request ends there.
+  // A write is bound to the same nonce, and its request ends.
   const restore = killAt('after-bind')
   await assert.rejects(world.add(world.first, writer, 10))
   restore()
@@ -264,7 +264,7 @@ test('nothing is bound before the ledger was asked, at the start and after the d
   let isAnswered = false
   const written = world.add(replica, writer, 1).then(() => (isAnswered = true))
   await until('the ledger is asked', () => asked > 0)
-  // A whole write takes no longer, where nothing was lost.
+  // If nothing was lost, a write takes no longer.
   await world.add(world.first, beside, 1)
   assert.equal(isAnswered, false)
   assert.equal((await rowsOf(writer)).length, 0)

@@ -98,7 +98,8 @@ test('what was lost is told as it was signed, also where the network sends in an
   assert.equal(await world.countOf(writer), 1n)
 })
 
-// A transaction has one time of day, that of its begin: another process binds the operation after it.
+// All statements of a database transaction have the time of its beginning. Another process binds the operation after
+// it.
 const SOON = sql<Date>`date_trunc('milliseconds', now() + interval '1 hour')`
 const read = (id: string) => world.db.selectFrom('operations').selectAll().where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
 const isOrderly = ({ created_at: made, updated_at: changed }: Awaited<ReturnType<typeof read>>) => changed >= made
@@ -242,7 +243,7 @@ test('what was packed again at a higher price counts at that, whichever of its t
   await world.mine()
 })
 
-/** A person of an application whose budget has room for one write, and not for two. */
+/** Creates a user of an application whose budget covers one write, and not two. */
 async function limited(clientId: string) {
   const like = await world.poor(`${clientId}-like`)
   await world.add(world.first, like)

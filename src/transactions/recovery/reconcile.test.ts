@@ -10,7 +10,7 @@ import type { TransactionState } from '../../store/column-values.ts'
 import { markReplaced } from '../settle/states.ts'
 import { ledgerAttempts, applyLedgerRecord, reconcileNonce } from './reconcile.ts'
 
-/** What becomes of a row when the ledger says what its nonce was signed for. */
+/** Rows after the ledger has shown what was signed for their nonce. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -22,7 +22,7 @@ after(() => world.close())
 
 const TARGET: Hex = `0x${'c3'.repeat(20)}`
 
-/** A nonce for which the ledger holds a write, its raise and its cancel, and what names it. */
+/** Creates a nonce with a write, its fee bump and its cancellation in the ledger. */
 async function slotOf(name: string, nonce = 3) {
   const writer = await world.account(name)
   const ledger = fakeLedger(world.signer, 2)
@@ -32,7 +32,7 @@ async function slotOf(name: string, nonce = 3) {
   const first = ledger.sign(writer, { nonce, intentId, requestHash, clientId: 'shop', ...effect })
   const raise = ledger.sign(writer, { nonce, intentId, clientId: null, kind: 'replace', ...effect })
   const cancel = ledger.sign(writer, { nonce, intentId, clientId: null, kind: 'cancel', to: writer.address })
-  // Of other nonces, networks and accounts there is more.
+  // The ledger has records of other nonces, networks and accounts as well.
   ledger.sign(writer, { nonce: nonce + 1 })
   ledger.sign(writer, { nonce, chainId: 1 })
   return {
@@ -75,7 +75,7 @@ test('a nonce without a row gets the one that was lost: its first effect, its ne
   assert.deepEqual(world.told('transaction_restored').at(-1)!.fields, {
     ...{ chainId: 31_337, id: intentId, sender: writer.address, nonce: 3, hash: newest.hash },
   })
-  // Once more changes nothing, and tells nobody.
+  // A repeat changes nothing, and logs nothing.
   const told = world.told('transaction_restored').length
   assert.equal(await reconcileNonce(world.app, slot), true)
   assert.deepEqual(await world.rowOf(intentId), row)
@@ -92,7 +92,7 @@ test('a transfer of coins, which nobody’s token was shown for, is taken in as 
   assert.deepEqual(Buffer.from(row.value), toWord(0n))
 })
 
-/** What is left of a row of another intent, or of the same one, at that nonce. */
+/** Returns a row of the same intent, or of another, at that nonce after the restoration. */
 async function metBy(
   name: string,
   state: TransactionState,
@@ -138,7 +138,8 @@ for (const isSame of [true, false])
   test(`what is restored was made when it was signed, also from a row that was bound while this waited${isSame ? ', for the same intent' : ''}`, async () => {
     const { writer, slot, intentId, all } = await slotOf(`bound-meanwhile-${isSame}`)
     const other = await world.account(`freed-meanwhile-${isSame}`)
-    // A transaction has one time of day, that of its begin: another process binds the nonce after it.
+    // All statements of a database transaction have the time of its beginning. Another process binds the nonce after
+    // it.
     const created_at = sql<Date>`now() + interval '1 second'` as unknown as Date
     await world.db.transaction().execute(async (db) => {
       await world.row(writer, { nonce: 3, created_at, ...(isSame ? { id: intentId } : {}) }, null, db)

@@ -7,7 +7,7 @@ import { toWord } from '../../store/bytes.ts'
 import { startKeeper } from './keeper.ts'
 import { recoverBound } from './recover.ts'
 
-/** What the keeper takes up when there is more than one round takes. */
+/** More rows than one round of the keeper handles. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -20,7 +20,7 @@ beforeEach(async () => {
 
 test('bound writes that cannot be finished do not keep those of other accounts from it', async () => {
   const ledger = fakeLedger(world.signer)
-  // Their nonces are used, says the node, which proves nothing: a network without eth_getProof.
+  // The node reports their nonces as used, without a proof: the network lacks eth_getProof.
   world.node.eth_getTransactionCount = () => '0x1'
   const accounts = []
   for (let number = 0; number < 201; number++) accounts.push(await world.account(`bound ${number}`))
@@ -44,7 +44,7 @@ test('bound writes that cannot be finished do not keep those of other accounts f
 test('accounts that ran dry do not keep the fees of other accounts from being raised', async () => {
   fakeLedger(world.signer)
   world.mine(100)
-  // Behind the others by address: theirs are small numbers.
+  // This account's address is above the others, which are small numbers.
   const rich = await world.account('rich')
   world.node.eth_getBalance = ([address]) => (address === rich.address ? '0xde0b6b3a7640000' : '0x0')
   world.node.eth_feeHistory = () => ({
@@ -70,7 +70,7 @@ test('accounts that ran dry do not keep the fees of other accounts from being ra
   )
   await world.row(rich, { nonce: 0 }, { created_block: 1, max_fee: toWord(100n), max_priority_fee: toWord(10n) })
   await sql`update attempts set created_at = now() - interval '1 hour', broadcast_at = now()`.execute(world.db)
-  // The first round, which comes by itself.
+  // Run the first round, which starts by itself.
   await startKeeper(world.app, world.chain).stop()
   assert.deepEqual(raised, [rich.address])
 })

@@ -13,7 +13,7 @@ import { stoppedClock } from '../../../test/kit/clock.ts'
 
 const onPostgres = { skip: testCluster === null ? 'needs PostgreSQL: set TEST_DATABASE_URL' : false }
 
-/** How database and ledger are compared, page by page, and what waits for it. */
+/** The comparison of database and ledger, page by page, and the writes that wait for it. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -30,7 +30,7 @@ const cursor = () => world.db.selectFrom('ledger_cursor').select(['seq', 'record
 const hashes = async () =>
   (await world.db.selectFrom('transactions').select('hash').orderBy('nonce').orderBy('hash').execute()).map(({ hash }) => hash && Buffer.from(hash).toString('hex')) // prettier-ignore
 const digits = (all: { hash: string }[]) => all.map(({ hash }) => hash.slice(2))
-/** The look of a server that starts. */
+/** Compares like a server that starts. */
 async function look(): Promise<void> {
   const replay = startReplay(world.app)
   try {
@@ -47,7 +47,7 @@ test('the ledger is read to its end page by page, and what was compared is not a
   await look()
   assert.deepEqual(await hashes(), digits(ledger.held))
   assert.deepEqual(await cursor(), { seq: 7, record: ledger.recordAt(7) })
-  // Each page twice: what was taken in is seen to be there before it is passed by.
+  // Each page is compared twice: the cursor passes restored records only once they are found.
   assert.deepEqual(ledger.asked.since, [0, 0, 3, 3, 6, 6])
   assert.equal(ledger.asked.recall.length, 7)
   await look()
@@ -86,7 +86,7 @@ test('what the database has is not taken in: a hash of the same network, or a ro
   const settled = ledger.sign(writer, { nonce: 6 })
   await world.row(writer, { id: stored.intentId, nonce: 0, hash: fromHex(stored.hash) })
   await world.row(writer, { id: waiting.intentId, nonce: 1 }, null)
-  // The hash is there, on another network.
+  // A row has the hash, on another network.
   await world.row(writer, { nonce: 2, chain_id: 1, hash: fromHex(elsewhere.hash) })
   await world.row(writer, { id: otherNonce.intentId, nonce: 30 }, null)
   await world.row(writer, { id: otherNetwork.intentId, nonce: 4, chain_id: 1 }, null)
@@ -103,14 +103,14 @@ test('what the database has is not taken in: a hash of the same network, or a ro
   assert.equal((await cursor()).seq, 7)
 })
 
-// The embedded database has one connection, which nobody else has meanwhile.
+// The embedded database has only one connection, which nothing else can use during this test.
 test('what is stored while database and ledger are compared was not lost', onPostgres, async () => {
   const writer = await world.account('between')
   const ledger = fakeLedger(world.signer)
   const signed = ledger.sign(writer, { nonce: 0 })
   await world.row(writer, { id: signed.intentId, nonce: 0 }, null)
   const terms = { gas_limit: 21_000, max_fee: toWord(100n), max_priority_fee: toWord(10n) }
-  /** Commit 2, by another connection. */
+  /** Makes commit 2 on another connection. */
   async function store(): Promise<void> {
     await world.db.transaction().execute(async (db) => {
       const hash = fromHex(signed.hash)
@@ -187,7 +187,7 @@ test('a ledger that is replaced while something is stuck is compared anew', asyn
     return since(request)
   }
   await look()
-  // The other one; what was tried three times is tried again at the next look.
+  // The other record. A record that was tried three times is tried again at the next comparison.
   assert.deepEqual(await hashes(), digits([ledger.held[1]!]))
   assert.deepEqual(await cursor(), { seq: 0, record: ledger.recordAt(0) })
   await look()
@@ -313,7 +313,7 @@ test('a write is told to come again when the look fails or takes too long, and w
   assert.ok(world.told('replay_failed').length > 0)
   await failing.stop()
   const gate = Promise.withResolvers<never>()
-  // A slow database may not have asked by then.
+  // On a slow database, the request may not have been made yet.
   gate.promise.catch(() => {})
   world.signer.recallSince = () => gate.promise
   const clock = stoppedClock()
@@ -324,7 +324,7 @@ test('a write is told to come again when the look fails or takes too long, and w
   const refused = assert.rejects(patient, notYet(undefined))
   await clock.advance(4_990)
   assert.equal(isOver, false)
-  // Another write has its own patience.
+  // Another write has a separate deadline.
   const later = untilReplayed(timed)
   let isLaterOver = false
   const laterRefused = assert.rejects(
@@ -355,7 +355,7 @@ test('looks come by themselves a second apart, and none after the end', async ()
   await until('the next look', () => ledger.asked.since.length === 2)
   await replay.stop()
   const during = startReplay(app)
-  // Stopped while a look is under way: it ends, and is the last.
+  // If it is stopped during a comparison, that one ends and is the last.
   await during.stop()
   assert.equal(clock.sleepers(), 0, 'nothing is due, ever')
 })

@@ -17,7 +17,7 @@ import type { Hex } from '../../ids.ts'
 import { followTransactions } from '../settle/follow.ts'
 import { askToResume, listStopped } from './resume.ts'
 
-/** Database and signer are lost together and come back from one backup, with writes since of which neither knows. */
+/** Database and signer are lost together and restored from one backup. Writes since the backup are in neither. */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -36,7 +36,7 @@ async function program(name: string, ...words: string[]): Promise<string> {
   return out
 }
 
-/** What every byte that was ever sent says: sender and nonce, and what is done under it. */
+/** Returns, by sender and nonce, the effects of all bytes that were ever sent. */
 async function sentEffects(): Promise<Map<string, Set<string>>> {
   const effects = new Map<string, Set<string>>()
   for (const { method, params } of world.first.calls) {
@@ -57,7 +57,7 @@ test('both sides are restored from one backup: no nonce is used twice, and every
   for (const writer of [settled, busy, waiting]) await world.add(first, writer, 1)
   await world.mine()
 
-  // The backup: both sides, at one time, beside what runs.
+  // Back up both sides at one time, while the service runs.
   const { identity, recipient } = makeIdentity()
   const [identityFile, file] = [join(place.folder, 'identity'), join(place.folder, 'backups', 'b.age')]
   writeFileSync(identityFile, identity, { mode: 0o600 })
@@ -66,7 +66,7 @@ test('both sides are restored from one backup: no nonce is used twice, and every
   const back = await remember(world)
   const then = await fetchHeader(first.chain.rpc, 'latest')
 
-  // Since then: writes that are mined, of an account that had none too, and one that waits in the node's pool.
+  // After the backup: mined writes, including those of a new account, and one that waits in the node's pool.
   for (let write = 0; write < 3; write++) await world.add(first, busy, 10)
   await world.add(first, fresh, 10)
   await world.mine()
@@ -89,17 +89,18 @@ test('both sides are restored from one backup: no nonce is used twice, and every
   )
   const restarted = await startSigner(place, { more: { LOG_LEVEL: 'silent' } })
   try {
-    // The servers were started again, too: they know no head.
+    // Restart the servers as well, so that they have no head of the ledger.
     Object.assign(signer, { ...restarted, end: signer.end })
     await world.followed()
     await keep(world)
     await world.mine()
 
-    // Each says what it needs: an account that is stopped is listed, with what used its nonce, and one command resumes it.
+    // Each account shows what it needs: a stopped one is listed with the transaction that used its nonce, and one
+    // command resumes it.
     const ends = new Map<string, string>()
     for (const writer of [settled, busy, fresh, waiting]) ends.set(writer.name, await continueWith(writer))
     assert.equal(ends.get(settled.name), 'continues')
-    // Which of the two it is for an account without a row the follower's pace decides: either way it continues.
+    // The follower's pace decides which of both happens to an account without a row. It continues either way.
     assert.ok(ends.has(fresh.name))
     assert.deepEqual([busy, waiting].map(({ name }) => ends.get(name)), ['resumed', 'resumed']) // prettier-ignore
     for (const [writer, most] of [
@@ -117,7 +118,7 @@ test('both sides are restored from one backup: no nonce is used twice, and every
   }
 })
 
-/** A new write, after the account was resumed where it is stopped; mined. */
+/** Resumes the account if it is stopped, and sends a write, which is mined. */
 async function continueWith(writer: Writer): Promise<'continues' | 'resumed'> {
   let end: 'continues' | 'resumed' = 'continues'
   for (let round = 0; round < 8; round++) {

@@ -12,7 +12,10 @@ import { stopLane } from './stop-lane.ts'
 import { readTransaction } from '../read/read.ts'
 import { askToResume, listStopped, resumeAsked } from './resume.ts'
 
-/** Someone else uses an account's key: it is stopped, an operator looks, and it continues without a false promise. */
+/**
+ * Another holder uses an account's key: the account is stopped, an operator examines it, and it continues without a
+ * false response.
+ */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -84,7 +87,7 @@ test('a write whose nonce was used there says so, and is never sent under anothe
   await world.db.updateTable('accounts').set({ exported_at: new Date() }).where('user_id', '=', writer.userId).execute()
   await world.add(world.first, writer, 1)
   await world.mine()
-  // It reaches no node before the other one is mined.
+  // The bytes reach no node before the foreign transaction is mined.
   world.first.misbehave(async (method, _params, next) => (method === 'eth_sendRawTransaction' ? '0x' : next()))
   const waiting = await world.add(world.first, writer, 5)
   await useElsewhere(world, writer, 1)
@@ -122,7 +125,7 @@ test('a count above what the follower met is believed when it is proven: a node 
   await world.mine()
   await useElsewhere(world, writer, 2)
   await world.mine()
-  // As if they had been mined before this network was followed.
+  // Delete the rows, as if the transactions had been mined before this network was followed.
   await world.db
     .deleteFrom('transactions')
     .where('sender', '=', fromHex(writer.address))
@@ -205,7 +208,7 @@ test('an account that is resumed behind a node that counts too low is told no ha
   const writer = await world.writer('low')
   await world.add(world.first, writer, 1)
   await world.mine()
-  // Two nonces used elsewhere, in blocks that are final; the rows that held them were lost with the account (taken in again).
+  // Two nonces were used elsewhere, in final blocks. The rows for them were lost together with the account's.
   await unseen(world, writer, async () => {
     await useElsewhere(world, writer, 2)
     await world.mine()
@@ -262,7 +265,7 @@ test('used by others once more after its operator asked, an account stays stoppe
   const [lane] = await stoppedOf(writer)
   assert.deepEqual([lane!.nonce, lane!.hash, lane!.resumeAskedAt], [2, again, null])
   await askToResume(world.db, writer.userId)
-  // Once more while the keeper looks: it has read that the operator asked.
+  // The key is used again while the keeper resumes, after it has read the operator's request.
   const { app, chain } = world.first
   const intrusion = { chainId: 31_337, sender: writer.address, nonce: 3, hash: null, reason: 'foreign_nonce' } as const
   world.first.misbehave(async (method, _params, next) => {
@@ -276,7 +279,7 @@ test('used by others once more after its operator asked, an account stays stoppe
     [3],
   )
   await askToResume(world.db, writer.userId)
-  // The same block, followed once more.
+  // The same block is followed again.
   await stopLane(world.db, intrusion)
   await keep(world)
   assert.deepEqual(await stoppedOf(writer), [])

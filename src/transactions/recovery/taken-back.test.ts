@@ -6,7 +6,7 @@ import { fromHex } from '../../hex.ts'
 import type { TransactionRow } from '../intent.ts'
 import { markFinal, revertToPending } from '../settle/states.ts'
 
-/** Which rows a rollback and finality mean, of several networks in one table. */
+/** Rows that a rollback and finality change, with several networks in one table. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()

@@ -82,7 +82,7 @@ test('a reorganisation puts a mined transaction back to submitted, and it is sen
   assert.equal((await read(writer, answer.id)).state, 'MINED')
   await world.rpc('anvil_reorg', 1, [])
   await world.followed()
-  // anvil forgets what it took out of a block.
+  // anvil loses the transactions of a removed block.
   const orphan = await read(writer, answer.id)
   assert.equal(orphan.state, 'SUBMITTED')
   assert.equal(orphan.receipt, null)
@@ -113,7 +113,7 @@ test('what a node dropped from its mempool is sent again', async () => {
   assert.equal((await read(writer, answer.id)).state, 'MINED')
 })
 
-/** Holds writes back: the node says yes and forgets. */
+/** Holds writes back: the node accepts and loses them. */
 function swallow(): void {
   world.first.misbehave((method, params, next) =>
     method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as Hex)) : next(),
@@ -147,7 +147,7 @@ test('after 3 blocks and 20 s only the lowest nonce of an account gets a higher 
   await sql`update attempts set broadcast_at = null`.execute(world.db)
   await round()
   await world.mine()
-  // The hash that the caller got leads to the replacement.
+  // The hash that the caller received leads to the replacement.
   const mined = await read(writer, answer.hash)
   assert.equal(mined.state, 'MINED')
   assert.equal(await world.countOf(writer), 2n)
@@ -248,7 +248,7 @@ test('a replacement that was signed and not stored is found in the ledger by the
   })
   await assert.rejects(cancelTransaction(world.first.app, writer, answer.id), /killed/)
   interruptSteps(world.first.app, null)
-  // The ledger will not raise the original any more; the raise finds the cancel there.
+  // The ledger no longer signs a fee bump of the original; the fee bump finds the cancellation there.
   const found = await speedUpTransaction(world.first.app, writer, answer.id)
   assert.equal(found.isCancel, true)
   await world.mine()
@@ -292,7 +292,7 @@ test('what a restore lost and the signer has signed is taken in when it is mined
   const { answer } = await world.add(world.first, writer, 10)
   const { hash } = await speedUpTransaction(world.first.app, writer, answer.id)
   const { answer: later } = await world.add(world.first, writer, 100)
-  // A restore from before the last two writes, whose bytes the node has.
+  // Restore the database from before the last two writes, whose bytes the node has.
   for (const id of [answer.id, later.id]) {
     await world.db.deleteFrom('attempts').where('transaction_id', '=', id).execute()
     await world.db.deleteFrom('transactions').where('id', '=', id).execute()
@@ -383,7 +383,7 @@ test('two keepers at once send and raise like one', async () => {
   world.first.misbehave(null)
   const raised = await read(writer, answer.id)
   assert.ok(raised.hashes.length <= 3, `${raised.hashes.length} hashes`)
-  // The one that was given no node may have been the one that sent.
+  // The attempt without a recorded broadcast may have been sent.
   await sql`update attempts set broadcast_at = null`.execute(world.db)
   await round()
   await world.mine()

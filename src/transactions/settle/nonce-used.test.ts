@@ -12,7 +12,7 @@ import { readTransaction } from '../read/read.ts'
 import { usedForGood } from './nonce-used.ts'
 import { chainLike } from '../../../test/opened.ts'
 
-/** A nonce is given up for good only where the followed chain proves that it was used. */
+/** A nonce is abandoned for good only if the followed chain proves that it was used. */
 let world: Writing
 before(async () => {
   world = await writing()
@@ -172,7 +172,7 @@ test('what used a nonce is told by the block that used it, and by no node: one t
   await keep()
   const state = async () => (await readTransaction(world.first.app, writer, answer.id)).state
   assert.deepEqual([await state(), await stopped(writer)], ['SUBMITTED', 0])
-  // The receipt stays hidden; the block is honest again, and says whose the nonce was.
+  // The receipt remains hidden. The block is correct again, and shows whose transaction used the nonce.
   chain.rpc.batch = batch
   hidesBlock = false
   await sql`update attempts set broadcast_at = null`.execute(world.db)
@@ -187,7 +187,7 @@ test('a write whose nonce somebody else used is FAILED with its proof, though th
   const { answer } = await world.add(world.first, writer, 1, 'k')
   await world.rpc('anvil_dropAllTransactions')
   const foreign = await useNonce(writer)
-  // The account was not known here when its block was passed.
+  // The account did not exist here when its block was followed.
   const address = fromHex(writer.address)
   const other = fromHex('0x00000000000000000000000000000000000000f1')
   await world.db.updateTable('accounts').set({ address: other }).where('address', '=', address).execute()
@@ -197,7 +197,7 @@ test('a write whose nonce somebody else used is FAILED with its proof, though th
   await keep()
   assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED', 'not final yet')
   await finalise()
-  // Without the states of older blocks nobody can say which block it was; nor with false counts.
+  // Without the states of older blocks, or with false counts, the block cannot be found.
   for (const count of [new RpcError(-32000, 'missing trie node', undefined), '0x0', '0x7', null]) {
     world.first.misbehave(async (method, params, next) => {
       if (method !== 'eth_getTransactionCount' || !/^0x/.test(String(params[1])) || count === null) return next()
@@ -251,7 +251,7 @@ test('the keeper believes what the follower of the same process refuses as littl
   assert.equal((await readTransaction(world.first.app, writer, answer.id)).state, 'SUBMITTED')
 })
 
-// The embedded database has one connection, which nobody else has meanwhile.
+// The embedded database has only one connection, which nothing else can use during this test.
 test(
   'what the follower takes back while the keeper looks at it is not marked',
   { skip: testCluster === null && 'needs PostgreSQL: set TEST_DATABASE_URL' },
@@ -260,7 +260,7 @@ test(
     const { answer } = await world.add(world.first, writer)
     await world.mine()
     const { receipt } = await readTransaction(world.first.app, writer, answer.id)
-    // The database has lost what the block said; the follower has passed it.
+    // The database has lost the outcome, and the follower has passed the block.
     await sql`update transactions set state = 'SUBMITTED', block_number = null, block_hash = null, gas_used = null,
     effective_gas_price = null, succeeded = null where id = ${answer.id}`.execute(world.db)
     await sql`update attempts set broadcast_at = null where transaction_id = ${answer.id}`.execute(world.db)

@@ -7,7 +7,7 @@ import type { Rpc } from '../../chain/rpc/rpc.ts'
 import type { Hex } from '../../ids.ts'
 import { readTransaction } from '../read/read.ts'
 
-// A follower that does not insist on proofs, and a node that says of our own transactions what is not so.
+// A follower that does not require proofs, and a node that reports false data about our own transactions.
 
 let world: Writing
 before(async () => {
@@ -18,7 +18,7 @@ after(() => world.close())
 type Fields = Record<string, unknown>
 type Lie = (hashes: unknown[], receipts: Fields[]) => void
 
-/** The node lies in every block that holds something, until the work is done. */
+/** Makes the node lie in every block with transactions, until `work` is done. */
 async function lied(lie: Lie, work: (lies: () => number) => Promise<void>): Promise<void> {
   const { rpc } = world.first.chain
   let lies = 0
@@ -69,7 +69,7 @@ for (const [what, lie] of Object.entries(LIES)) {
 test('a node that shows a write in the place of somebody else’s transaction settles nothing', async () => {
   const writer = await world.writer('in another’s place')
   const [, stranger] = await world.rpc<Hex[]>('eth_accounts')
-  // It never reaches the chain.
+  // The transaction never reaches the chain.
   world.first.misbehave((method, params, next) =>
     method === 'eth_sendRawTransaction' ? Promise.resolve(keccak256(params[0] as Hex)) : next(),
   )
@@ -132,7 +132,7 @@ test('the newest block is not asked for again by its hash, but for its transacti
   await world.rpc('eth_sendTransaction', { from: stranger, to: stranger, value: '0x1' })
   await world.mine()
   assert.deepEqual(asked, [])
-  // What it does not hold but ours is proven by our own bytes.
+  // A block with only our transactions is proven by our own bytes.
   await world.add(world.first, await world.writer('asked for whole'))
   await world.mine()
   assert.deepEqual(asked, [])

@@ -14,7 +14,7 @@ import { interruptSteps } from '../crash-points.ts'
 import { settleBy, settleLeft } from './settle-top-ups.ts'
 import type { Hex } from '../../ids.ts'
 
-/** A person's request that began a top-up does not come back: what budgets count of it in the end is what it cost. */
+/** A request that began a top-up never returns. In the end, the budgets count the actual cost. */
 let world: ToppingUp
 before(async () => {
   world = await toppingUp()
@@ -28,7 +28,7 @@ after(() => world?.close())
 const settle = () => settleLeft(world.first.app, world.first.chain)
 const later = () => world.db.updateTable('top_ups').set({ created_at: sql<Date>`created_at - interval '3 minutes'` }).execute() // prettier-ignore
 const spentOn = ({ accountId }: Writer) => spentOfBudget(world.db, 'demo', accountId)
-/** By the metric. */
+/** Reads the metric. */
 const toldOf = async (outcome: string): Promise<number> => {
   const { values } = await world.first.app.telemetry.topUps.get()
   return values.find(({ labels }) => labels.outcome === outcome)?.value ?? 0
@@ -40,7 +40,7 @@ const untilFinal = (writer: Writer) =>
     await keep(world)
     return (await world.transferOf(writer)).is_final
   })
-/** What the sponsor lost by the transfer, by the chain. */
+/** Returns the sponsor's loss by the transfer, read from the chain. */
 async function costOf(writer: Writer): Promise<bigint> {
   const { hash } = await world.transferOf(writer)
   const said = toHex(hash!)
@@ -70,7 +70,7 @@ test('a top-up that no request comes back for counts what it cost once it is fin
   const [row, ...others] = await world.rowsOf(writer)
   assert.deepEqual([others.length, row!.charged, row!.settled_at !== null], [0, String(cost), true])
   assert.equal(await settle(), 0)
-  // Whoever comes back has their funds, and is sent no more.
+  // A user who retries has the funds, and gets no second top-up.
   await world.write(writer, 'key')
   assert.deepEqual([(await world.rowsOf(writer)).length, await world.countOf(writer)], [1, 1n])
 })
@@ -148,7 +148,7 @@ test('what was seen in a block that a reorganisation took out is settled by the 
   const { baseFeePerGas } = await world.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', `0x${block!.toString(16)}`, false) // prettier-ignore
   await world.rpc('anvil_reorg', newest - block! + 1, [])
   await world.followed()
-  // A request that saw it in that block goes on.
+  // A request that saw the top-up in that block continues.
   const key = { chainId: 31_337, accountId: writer.accountId, ordinal: 0 }
   assert.equal(await settleBy(world.first.app, key, id), null)
   assert.equal((await world.rowsOf(writer))[0]!.settled_at, null)
@@ -175,7 +175,7 @@ test('top-ups that a database has lost are counted again by the ledger, though n
   await later()
   await settle()
   assert.deepEqual(await Promise.all(writers.map(spentOn)), costs)
-  // Nor is it counted, or sent, a second time.
+  // The top-up is neither counted nor sent a second time.
   await replay(world.first)
   for (const writer of writers) {
     await world.give(writer, COIN)
@@ -205,7 +205,7 @@ test('where more are open than one look takes, the next goes on where it ended, 
   try {
     const looks = [await settle(), await settle(), await settle()]
     assert.deepEqual([looks.reduce((sum, one) => sum + one), await spentOn(writer)], [1, await costOf(writer)])
-    // What is begun after all of them is found, too, though they stay open.
+    // A top-up that begins after all of these is settled as well, although these remain open.
     const next = await world.poor('behind-later')
     await world.begun(next)
     await world.mine()

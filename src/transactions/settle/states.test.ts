@@ -18,7 +18,7 @@ const rowOf = (id: string) =>
   world.db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
 const read = (writer: Writer, id: string) => readTransaction(world.first.app, writer, id)
 
-/** A block in which whatever calls the probe fails. */
+/** Mines a block in which every call of the probe fails. */
 async function mineFailing(): Promise<void> {
   const code = await world.rpc<Hex>('eth_getCode', world.probe, 'latest')
   await world.rpc('anvil_setCode', world.probe, '0xfe')
@@ -26,7 +26,7 @@ async function mineFailing(): Promise<void> {
   await world.rpc('anvil_setCode', world.probe, code)
 }
 
-/** Bytes that someone signed and stores late. */
+/** Returns bytes that were signed and are stored late. */
 const late = (what: string, isCancel: boolean): Attempt => ({
   raw: '0xc0ffee',
   hash: keccak256(Buffer.from(what)),
@@ -51,7 +51,7 @@ for (const ending of ['MINED', 'REVERTED', 'FINALIZED'] as const) {
         const attempt = late(`${answer.id} ${store.name}`, isCancel)
         await store(app, chain, bound, attempt)
         assert.deepEqual(await rowOf(answer.id), before, store.name)
-        // The bytes are kept: they are in nodes' pools, and their hash may yet be seen.
+        // The bytes are retained: nodes' pools have them, and their hash may still be requested.
         const kept = await world.db.selectFrom('attempts').select('transaction_id').where('hash', '=', fromHex(attempt.hash)).execute() // prettier-ignore
         assert.deepEqual(kept, [{ transaction_id: answer.id }])
       }

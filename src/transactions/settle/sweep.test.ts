@@ -13,7 +13,7 @@ import { dropBytes, startByteSweep } from './sweep.ts'
 import { appLike } from '../../../test/opened.ts'
 import { withWall } from '../../../test/kit/clock.ts'
 
-/** Which bytes go a week after their transaction is final, and that nothing else does. */
+/** Which bytes are dropped a week after their transaction is final. Nothing else is dropped. */
 let world: FakeApp
 before(async () => {
   world = await fakeApp()
@@ -28,7 +28,7 @@ const MINUTE = 60_000
 const ago = (milliseconds: number) => new Date(Date.now() - milliseconds)
 const OTHER = 1
 
-/** Final, in a block, for so many milliseconds by both clocks. */
+/** Returns the columns of a row that has been final for these milliseconds, by both clocks. */
 const final = (block: number, age: number, more: Partial<TransactionRow> = {}): Partial<TransactionRow> => ({
   ...{ state: 'FINALIZED', is_final: true, block_number: block, block_hash: Buffer.alloc(32, 1), succeeded: true },
   ...{ gas_used: 21_000, effective_gas_price: toWord(7n), updated_at: ago(age), created_at: ago(age) },
@@ -110,18 +110,18 @@ test('it goes on where it ended, and what is not due yet keeps its bytes until i
   for (const [nonce, days] of [9, 8, 7.5, 6].entries())
     rows.push(await world.row(writer, { nonce, ...final(nonce, days * DAY) }))
   const [first, , third, young] = rows.map(({ id }) => id) as [string, string, string, string]
-  // Not due by the clock of who wrote it.
+  // The write is not due by its writer's clock.
   const at = JSON.stringify([{ state: 'FINALIZED', at: ago(6 * DAY).toISOString() }])
   await sql`update transactions set transitions = ${at}::jsonb where id = ${third}`.execute(world.db)
   await sweepAll()
   assert.deepEqual((await kept()).toSorted(), [third, young].toSorted())
-  // Both clocks have to say so, ours too.
+  // Both clocks have to agree, including ours.
   assert.equal(
     await dropBytes(appLike(world.app, { clock: withWall(() => Date.now() + DAY - MINUTE) }), world.chain.chainId),
     false,
   )
   assert.equal((await kept()).length, 2)
-  // What was passed is not looked at again: bytes that came back there stay.
+  // Rows before the cursor are not checked again, so bytes that were restored there remain.
   await sql`update attempts set raw = '\\x01' where transaction_id = ${first}`.execute(world.db)
   await dropBytes(appLike(world.app, { clock: withWall(() => Date.now() + DAY + MINUTE) }), world.chain.chainId)
   assert.deepEqual((await kept()).toSorted(), [first, young].toSorted())
@@ -144,11 +144,11 @@ test('a rollback below what was swept has it swept again', async () => {
       .execute()
   }
   await sweepAll()
-  // From the block below on: of what is left of it nothing is lost by that.
+  // The sweep continues from the block below, without loss.
   assert.deepEqual(await kept(), [ids[0]!])
 })
 
-/** As many writes in one block as that. */
+/** Creates this number of writes in one block. */
 async function many(name: string, count: number): Promise<void> {
   const writer = await world.account(name)
   const row = await world.row(writer, final(20, 8 * DAY))
@@ -188,7 +188,7 @@ test('bytes that the ledger does not have either are told of, and nothing is sen
   await keeper.stop()
   const { fields } = world.told('bytes_lost')[0]!
   assert.deepEqual(fields, { chainId: world.chain.chainId, id, sender: writer.address, nonce: 0 })
-  // Each time they are due the ledger is asked again, and the log has it once.
+  // The ledger is asked again whenever they are due, and the log reports them once.
   for (let turn = 0; turn < 2; turn++) {
     await world.db.updateTable('attempts').set({ broadcast_at: null }).execute()
     const again = startKeeper(world.app, world.chain)

@@ -18,7 +18,10 @@ import { delegatedCode, gasContracts } from './delegation.ts'
 import { reconcileIntent } from '../recovery/reconcile-operation.ts'
 import { rehearseTransaction } from '../lanes/submit.ts'
 
-/** Both dispatchers are on the network, with the sponsor allowed in both; accounts delegate to Calibur, or a stand-in at its address. */
+/**
+ * Both dispatchers are on the network, and the sponsor has permission in both. Accounts delegate to Calibur, or to a
+ * mock at its address.
+ */
 let world: Sponsored
 before(async () => {
   world = await sponsored({}, 'calibur')
@@ -35,7 +38,7 @@ afterEach(async () => {
 })
 after(() => world?.close())
 
-/** As after a restart with another setting of the network. */
+/** Changes the delegate, as after a restart with another setting of the network. */
 const delegateTo = (name: DelegateName) => void (world.first.chain.delegate = name)
 const { add, shown, rowOf, stateOf, codeOf } = operationsOf(() => world)
 const toOf = (answer: { tx: { to: string } }) => answer.tx.to.toLowerCase()
@@ -97,7 +100,7 @@ test('what an account would call in itself is refused before anything is stored 
   }
   await assert.rejects(rehearseTransaction(app, writer, { to: writer.address, data: '0x12345678' }), refused('/address')) // prettier-ignore
   assert.deepEqual(await rows(), before)
-  // Coins to oneself are no call.
+  // A payment to oneself is not a call.
   const { answer } = await world.submit(writer, { to: writer.address, data: '0x' })
   await world.mine()
   assert.equal(await stateOf(writer, answer.id), 'MINED')
@@ -108,7 +111,7 @@ test('a write to what accounts send themselves is no way in either: the signer r
   await add(writer)
   await world.mine()
   await world.rpc('anvil_setBalance', writer.address, `0x${(10n ** 18n).toString(16)}`)
-  // What a block says of the account is proven to the last bit.
+  // The block's data about the account is fully proven.
   await world.mine()
   world.first.chain.gas = 'self'
   try {
@@ -133,7 +136,7 @@ test('where a network moves to Calibur, accounts delegate anew with their next w
   }
 })
 
-/** A write whose process dies on its way. */
+/** Makes a write whose process dies at a step. */
 async function leave(writer: Writer, key: string, step: Step = 'after-sign-operation'): Promise<void> {
   interruptSteps(world.first.app, (reached) => {
     if (reached === step) throw new Error('killed')
@@ -245,7 +248,7 @@ test('what our own dispatcher says of an id settles nothing that was signed for 
   assert.equal(await world.countOf(writer), 1n)
 })
 
-/** By a sponsor of the space that carries nothing for us. */
+/** Uses up an id by a sponsor of the space that sends nothing for us. */
 async function useUp(name: DelegateName, id: string): Promise<void> {
   const { space, sequence } = await rowOf(id)
   const other = await world.sponsor(`USES-UP-${sequence}`)

@@ -18,9 +18,9 @@ import {
   sweepTopUps,
 } from './gas-budget.ts'
 
-/** What several processes count at once, in seeded orders, against a model of what was paid. */
+/** Budget counts of several processes at once, in seeded orders, against a model of the payments. */
 let database: TestDatabase
-/** as the replicas of a service have them */
+/** separate handles, like those of replicas */
 let replicas: RootDb[]
 const HOUR_MS = 3_600_000
 const CHAIN = 5
@@ -57,7 +57,7 @@ async function account(userId: string): Promise<string> {
   return id
 }
 
-/** Time passes: what was counted is so much older. */
+/** Lets time pass: makes everything counted older. */
 async function later(hours: number): Promise<void> {
   await database.db.transaction().execute(async (db) => {
     const earlier = (hour: Date) => new Date(hour.getTime() - hours * HOUR_MS)
@@ -73,19 +73,20 @@ async function later(hours: number): Promise<void> {
 
 type Paid = { clientId: string; accountId: string; at: number; wei: bigint }
 
-/** One schedule: several people, applications and processes; whatever is in one batch is done at once. */
+/** Plays one schedule of several users, applications and processes. All actions of a batch run at once. */
 async function play(seed: number): Promise<{ paid: number; refused: Map<string, number> }> {
   const below = randomOf(seed)
   const people: string[] = []
   for (const name of ['a', 'b', 'c']) people.push(await account(`ONE-${seed}-${name}`))
-  // What one application had sent while another asked for the same is counted for both: more may be counted then than a budget, and no more is paid.
+  // If one application sent a top-up while another requested the same one, both budgets count it. Then more than a
+  // budget may be counted, but no more is paid.
   const clients = [`x-${seed}`, `y-${seed}`].slice(seed % 2)
   const budget: Amounts = { perUser: BigInt(20 + below(30)), perApplication: BigInt(30 + below(60)) }
-  // Of every third there is none.
+  // Every third network has no budget of its own.
   const perNetwork = seed % 3 === 0 ? null : BigInt(30 + below(90))
   await capNetwork(perNetwork)
   const paid: Paid[] = []
-  /** by person and ordinal: that it was sent, once, and what of it is settled */
+  /** by user and ordinal: whether it was sent, once, and how much is settled */
   const sent = new Map<string, Paid & { cost: bigint }>()
   const refused = new Map<string, number>()
   let now = 0
@@ -106,7 +107,7 @@ async function play(seed: number): Promise<{ paid: number; refused: Map<string, 
     }
     const answer = await reserveTopUp(db, { ...key, sponsorId: SPONSOR, clientId, wei: charged, charged }, budget)
     if (typeof answer === 'object') refused.set(answer.of, (refused.get(answer.of) ?? 0) + 1)
-    // The key of the transaction lets one be sent, whoever is first.
+    // The transaction's key lets only one be sent, whoever is first.
     if (answer !== 'reserved' || !isSent || sent.has(name)) return
     const one = { clientId, accountId, at: now, wei: charged, cost: spent < charged ? spent : charged }
     sent.set(name, one)
@@ -183,7 +184,7 @@ test('a budget of the network is over all applications, is read as it is now, an
   assert.deepEqual(await topUp(ben, 'net-b', 11n), { of: 'network', resetsAt: null })
   assert.equal(await topUp(ben, 'net-b', 4n), 'reserved')
   assert.equal(await spentOnNetwork(database.db, CHAIN), 10n)
-  // What it did not cost is there again for all, and what an operator gives more is there at once.
+  // Amounts above the actual cost are available again, and an increased budget is available at once.
   await settle(database.db, { chainId: CHAIN, accountId: ann, ordinal: 0 }, { spent: 5n, wei: 4n, blockNumber: 1 })
   assert.notEqual(await topUp(ann, 'net-a', 2n, 1), 'reserved')
   assert.equal(await topUp(ann, 'net-a', 1n, 1), 'reserved')
@@ -207,7 +208,7 @@ test('when there is room is the hour from which it is given, neither before nor 
   assert.equal(await topUp(1, 6n, budget), 'reserved')
   await settleAs(1)
   const hour = Math.floor(Date.now() / HOUR_MS) * HOUR_MS
-  // 4 is room once the first is a day old, 5 not before the second is.
+  // 4 is available once the first is a day old, 5 not before the second is.
   assert.deepEqual(await topUp(2, 4n, budget), { of: 'person', resetsAt: new Date(hour + 23 * HOUR_MS) })
   assert.deepEqual(await topUp(2, 5n, budget), { of: 'person', resetsAt: new Date(hour + 25 * HOUR_MS) })
   assert.deepEqual(await topUp(2, 11n, budget), { of: 'person', resetsAt: null })
@@ -217,7 +218,7 @@ test('when there is room is the hour from which it is given, neither before nor 
   await later(1)
   assert.equal(await topUp(2, 4n, budget), 'reserved')
   assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
-  // One that is there takes what it costs more, within its hour; nothing is given back before it is settled.
+  // An existing top-up reserves only the additional cost within its hour, and releases nothing before it is settled.
   assert.notEqual(await topUp(2, 5n, budget), 'reserved')
   assert.equal(await topUp(2, 2n, budget), 'reserved')
   assert.equal(await spentOfBudget(database.db, 'resets', accountId), 10n)
@@ -254,18 +255,18 @@ test('what is settled is settled once, and counted as what it cost', async () =>
   const topUp = { ...key, sponsorId: SPONSOR, clientId: 'settled', wei: 7n, charged: 9n }
   const budget = { perUser: 10n, perApplication: 10n }
   assert.equal(await reserveTopUp(database.db, topUp, budget), 'reserved')
-  // Of a raise, it may be more than what was counted.
+  // After a fee bump, the cost may be higher than the reservation.
   await Promise.all(Array.from({ length: 4 }, () => settle(database.db, key, { spent: 12n, wei: 7n, blockNumber: 3 }))) // prettier-ignore
   await settle(database.db, key, { spent: 5n, wei: 1n, blockNumber: 9 })
   assert.deepEqual([await spentOfBudget(database.db, 'settled', accountId), await spentOfBudget(database.db, 'settled')], [12n, 12n]) // prettier-ignore
   assert.deepEqual(await newestTopUp(database.db, key), { ...key, isSettled: true, blockNumber: 3 })
   assert.equal(await reserveTopUp(database.db, topUp, budget), 'settled')
-  // What takes the whole of a day has room when the day is over; what takes more never has.
+  // A cost equal to a day's budget fits when the day is over; a higher cost never fits.
   const whole = { chainId: CHAIN, clientId: 'settled', accountId, charged: 10n }
   const limits = { ...budget, perNetwork: null }
   assert.notEqual((await findExhausted(database.db, whole, limits))!.resetsAt, null)
   assert.equal((await findExhausted(database.db, { ...whole, charged: 11n }, limits))!.resetsAt, null)
-  // Nor does one that is there come back, or one of a transaction that nobody knows.
+  // Neither an existing top-up nor one of an unknown transaction is restored.
   await inOne(database.db, (work) => restoreTopUp(work, topUp, 'unknown'))
   await inOne(database.db, (work) => restoreTopUp(work, { ...topUp, ordinal: 1 }, 'unknown'))
   assert.equal(await spentOfBudget(database.db, 'settled'), 12n)
@@ -279,7 +280,7 @@ test('what one reserved and did not send counts once when the same is reserved i
   await capNetwork(null)
   assert.equal(await reserveTopUp(database.db, { ...topUp, charged: 9n }, budget), 'reserved')
   await later(1)
-  // Not twice, or there would be no room for it.
+  // The cost is not counted twice; otherwise this reservation would not fit.
   assert.equal(await reserveTopUp(database.db, { ...topUp, charged: 8n }, budget), 'reserved')
   assert.deepEqual(await counted(), [8n, 8n])
   await later(1)
@@ -288,7 +289,7 @@ test('what one reserved and did not send counts once when the same is reserved i
     assert.deepEqual(await counted(), [0n, 0n])
   }
   assert.equal(await reserveTopUp(database.db, { ...topUp, charged: 10n }, budget), 'reserved')
-  // Of another application it may have been sent meanwhile: both count it.
+  // Another application may have sent it, so both count it.
   await later(1)
   assert.equal(await reserveTopUp(database.db, { ...topUp, clientId: 'hours-too', charged: 6n }, budget), 'reserved')
   assert.deepEqual([await counted(), await spentOfBudget(database.db, 'hours-too')], [[10n, 10n], 6n])

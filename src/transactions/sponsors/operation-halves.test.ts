@@ -14,9 +14,9 @@ import { interruptSteps } from '../crash-points.ts'
 import { readTransaction } from '../read/read.ts'
 import { tendOperations } from './tend-operations.ts'
 
-/** What is too dear together, and what is of a space that the network has left. */
+/** Operations that are too expensive together, and operations of a space that the network no longer uses. */
 
-/** wei: the most that the signer signs for one transaction */
+/** wei: maximum fee of one transaction that the signer signs */
 const MAX_FEE = 10n ** 16n
 
 let world: Sponsored
@@ -42,14 +42,14 @@ async function delegated(name: string): Promise<Writer> {
   return writer
 }
 
-/** One after the other: each waits for a block of its own. */
+/** Sends several writes, each after the block of the previous one. */
 async function several(name: string, many: number): Promise<Writer[]> {
   const people: Writer[] = []
   for (let index = 0; index < many; index++) people.push(await delegated(`${name}-${index}`))
   return people
 }
 
-/** From now on each transaction offers this price for gas, about. */
+/** Sets the gas price that transactions offer from now on, approximately. */
 async function priced(wei: bigint): Promise<void> {
   world.first.misbehave(async (method, _params, next) =>
     method === 'eth_maxPriorityFeePerGas' ? quantityOf(wei) : next(),
@@ -58,7 +58,7 @@ async function priced(wei: bigint): Promise<void> {
   await world.mine()
 }
 
-/** wei for gas at which one write alone takes six tenths of what the signer signs for at most, and three together more than that */
+/** wei per gas at which one write needs 60 % of the signer's maximum, so that three together exceed it */
 async function priceOfOne(): Promise<bigint> {
   const { answer } = await add(await delegated('alone'))
   const { charged } = await rowOf(answer.id)
@@ -114,7 +114,7 @@ test('one that takes all that a sponsor has does not keep others from being sent
   const funded = Promise.withResolvers<void>()
   const ends = await world.inOne([
     async () => {
-      // Enough for each. What two others have on their way is more than what is left beside the first.
+      // The balance covers each write alone. The open writes of two others exceed the rest after the first.
       await world.rpc('anvil_setBalance', world.house.address, quantityOf(most + least))
       await world.mine()
       funded.resolve()
@@ -187,7 +187,7 @@ test('once a day’s limit of the signer is used up each of many is not asked fo
 test('of a transaction that no node takes, in words that nobody knows, all are done but the one write that is the cause, which keeps nobody behind it', async () => {
   const { first, target } = world
   const mark = 'badbadbadbad'
-  // What was too dear before is forgotten.
+  // The remembered cost has expired.
   await world.clock.advance(2_100)
   const people = await several('beside-refused', 3)
   const [cause, later] = [await delegated('refused'), await delegated('behind-refused')]
@@ -203,7 +203,7 @@ test('of a transaction that no node takes, in words that nobody knows, all are d
   const together = await Promise.all(ids.map(outerOf))
   assert.equal(new Set(together).size, 1)
   const pass = async () => {
-    // As if the pause of its bytes were over, and half a minute.
+    // End the pause of its bytes, and make half a minute pass.
     await sql`update waits set resend_at = now(), since = since - interval '40 seconds'`.execute(world.db)
     await age(first.app, 1)
     await keep(world)
@@ -229,7 +229,7 @@ test('of a transaction that no node takes, in words that nobody knows, all are d
   assert.deepEqual((await readTransaction(first.app, cause, ids[0]!)).reason?.code, 'rejected_by_nodes')
   for (const [index, writer] of people.entries())
     assert.deepEqual([await world.countOf(writer), (await rowOf(ids[index + 1]!)).pack_limit! > 0], [5n, true])
-  // No more of the sponsor’s nonces than its halves need: four, two, one and one more.
+  // The halves use no more nonces of the sponsor than needed: four.
   const { rows } = await sql`select distinct t.id from transactions t join attempts a on a.transaction_id = t.id where t.sender = ${fromHex(world.house.address)} and a.is_cancel and t.created_at > now() - interval '1 hour' and t.client_id = 'sponsor'`.execute(world.db) // prettier-ignore
   assert.ok(rows.length <= 5, String(rows.length))
 })

@@ -17,9 +17,9 @@ import { interruptSteps } from '../crash-points.ts'
 import { withWall } from '../../../test/kit/clock.ts'
 import { systemClock } from '../../clock.ts'
 
-/** When an operation is put into a transaction, into another one, and when it is not any more. */
+/** When an operation is put into a transaction, into another one, and into none. */
 let world: Sponsored
-/** What the signer was asked to sign for sponsors, in order. */
+/** requests to the signer for sponsors' transactions, in order */
 const asked: SignOuterRequest[] = []
 before(async () => {
   world = await sponsored()
@@ -43,7 +43,7 @@ after(() => world?.close())
 const { add, shown, rowOf } = operationsOf(() => world)
 const outersOf = (id: string) => world.db.selectFrom('carried').selectAll().where('operation_id', '=', id).execute()
 
-/** A person who has delegated, so that what follows is one operation and nothing else. */
+/** Creates a user who has delegated, so that the next write is only an operation. */
 async function delegated(name: string): Promise<Writer> {
   const writer = await world.poor(name)
   await add(writer)
@@ -51,14 +51,14 @@ async function delegated(name: string): Promise<Writer> {
   return writer
 }
 
-/** One whose transaction was cancelled: it waits to be packed again. */
+/** Creates an operation whose transaction was cancelled, and which waits to be packed again. */
 async function unpacked(writer: Writer, key?: string): Promise<string> {
   const { answer } = await add(writer, 2, key)
   await world.cancelOuter((await rowOf(answer.id)).outer_id!)
   return answer.id
 }
 
-/** Who may send operations of the space, too, and is none of our sponsors, uses its id up. */
+/** Uses up an id by a sender with permission for the space that is none of our sponsors. */
 async function useElsewhere(id: string): Promise<void> {
   const { sequence, space } = await rowOf(id)
   const [, other] = await world.rpc<Hex[]>('eth_accounts')
@@ -79,7 +79,7 @@ test('an operation is not packed again when its deadline is near by the clock of
   assert.equal(asked.length, before)
   assert.equal((await outersOf(id)).length, 1)
   assert.equal((await rowOf(id)).state, 'SUBMITTED')
-  // And with time left it is.
+  // With enough time left, it is packed.
   world.first.app.clock = systemClock
   await keep(world)
   await world.mine()
@@ -91,7 +91,7 @@ test('before an operation is packed again the dispatcher is asked, at a block, w
   const id = await unpacked(writer)
   await useElsewhere(id)
   assert.equal((await rowOf(id)).state, 'CANCELLED')
-  // As where the event is not here: its block was before what is followed.
+  // Remove the outcome, as if its block were before the first followed one.
   await world.db.updateTable('operations').set({ state: 'SUBMITTED', block_number: null, block_hash: null }).where('id', '=', id).execute() // prettier-ignore
   const head = world.first.chain.head.current()!.hash
   world.first.calls.length = 0
@@ -120,7 +120,7 @@ test('what another sends who may is settled by its events like what our sponsors
   await world.mine()
   const told = await shown(writer, answer.id)
   assert.deepEqual([told.state, await world.countOf(writer)], ['MINED', 3n])
-  // Nothing of a budget was paid for it.
+  // The budget was not charged.
   await keep(world)
   assert.deepEqual([(await rowOf(answer.id)).charged, (await outersOf(answer.id)).length], ['0', 1])
   await world.rpc('evm_revert', before)
@@ -150,7 +150,7 @@ test('a transaction that is stored after what it carries was done by another tak
   interruptSteps(world.first.app, null)
   const unstored = await world.db.selectFrom('transactions').select('id').where('state', '=', 'BOUND').executeTakeFirstOrThrow() // prettier-ignore
   await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 5_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
-  // Its own transaction is above the one without bytes, and is mined first of the two where that is sent late.
+  // Its transaction has a higher nonce than the one without bytes, and is mined first if that is sent late.
   const { answer } = await add(writer, 2, 'late')
   const row = await rowOf(answer.id)
   const done = { state: 'MINED', block_number: 1, block_hash: Buffer.alloc(32, 1) } as const
@@ -237,7 +237,7 @@ test('a transaction has no more bytes than nodes take, whatever gas is left in i
     assert.match((await shown(writer, ends[index]!.answer.id)).state, /MINED|FINALIZED/)
 })
 
-// The last one: the chain's clock does not go back.
+// This test is the last: the chain's clock cannot be set back.
 test('an operation is not packed again when its deadline is near by the clock of the chain; past it it has failed, where its id is not used', async () => {
   const writer = await delegated('late-by-the-chain')
   const { answer } = await add(writer, 2)
@@ -253,7 +253,7 @@ test('an operation is not packed again when its deadline is near by the clock of
   assert.equal((await rowOf(answer.id)).state, 'SUBMITTED')
   await world.rpc('evm_setNextBlockTimestamp', row.deadline + 1)
   await world.mine()
-  // Not at a block that the follower does not have: nothing would take that back with it.
+  // It does not fail at a block that the follower lacks, because no reorganisation would undo that.
   const { number, hash } = world.first.chain.head.current()!
   const storeAs = (of: Hex) => world.db.updateTable('blocks').set({ hash: fromHex(of) }).where('number', '=', number).execute() // prettier-ignore
   await storeAs(`0x${'ab'.repeat(32)}`)

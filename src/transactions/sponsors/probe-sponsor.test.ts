@@ -27,14 +27,14 @@ test('a network that can is told from one that lacks a part, which is named', as
   assert.match((await explainSponsoring({ ...chain, gasSpace: '0x12' }))!, /no gas space/)
   assert.match((await why(async (method, _, next) => (method === 'eth_getCode' ? '0x' : next())))!, /deploy-gas/)
   assert.match((await why(async (method, _, next) => (method === 'eth_getBlockByNumber' ? { number: '0x1' } : next())))!, /base fee/) // prettier-ignore
-  // What its data costs no budget would count.
+  // No budget would count the cost of its data.
   assert.match((await why(async (method, params, next) => (method === 'eth_getCode' && /^0x42(00){18}0f$/.test(String(params[0])) ? '0x60' : next())))!, /OP Stack/) // prettier-ignore
-  // A node that passes overrides over finds an account without code.
+  // A node that ignores overrides sees an account without code.
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && params.length === 3 ? '0x' : next())))!, /state overrides/) // prettier-ignore
-  // One that does so only when it estimates says what a transfer takes.
+  // A node that ignores them only in estimates returns the gas of a transfer.
   assert.match((await why(async (method, params, next) => (method === 'eth_estimateGas' && params.length === 3 ? '0x5208' : next())))!, /state overrides/) // prettier-ignore
   assert.match((await why(async (method, _, next) => (method === 'eth_estimateGas' ? refuse('too many arguments') : next())))!, /refuses a rehearsal/) // prettier-ignore
-  // One that passes authorizations over lets an account without code succeed at anything.
+  // A node that ignores authorizations lets every call to an account without code succeed.
   const delegates = (params: unknown[]) => 'authorizationList' in (params[0] as object)
   assert.match((await why(async (method, params, next) => (method === 'eth_call' && delegates(params) ? '0x' : next())))!, /nobody signed succeeds/) // prettier-ignore
 })
@@ -48,7 +48,7 @@ test('Calibur is on a network, runs there as its dispatcher takes it to, and has
     await own.rpc('anvil_setCode', dispatcher, '0x')
     assert.match((await explainSponsoring(chain))!, /deploy-gas --delegate calibur/)
     await own.rpc('anvil_setCode', dispatcher, readGasContracts('calibur').dispatcherCode)
-    // Code that takes anything: an operation that nobody signed would be done.
+    // Code that accepts anything would execute an operation that nobody signed.
     await own.rpc('anvil_setCode', delegate, '0x00')
     assert.match((await explainSponsoring(chain))!, /nobody signed succeeds/)
     await own.rpc('anvil_setCode', delegate, '0xfd')
@@ -58,7 +58,7 @@ test('Calibur is on a network, runs there as its dispatcher takes it to, and has
       (await explainSponsoring(chain))!,
       /Calibur is not there, at 0x000000009B1D0aF20D8C6d0A44e162d11F9b8f00/,
     )
-    // Of our own code the same network lacks all.
+    // The same network has none of our own contracts.
     assert.match((await explainSponsoring({ ...chain, delegate: 'chatelaine' }))!, /deploy-gas`/)
   } finally {
     await own.close()

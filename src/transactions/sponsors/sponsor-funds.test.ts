@@ -6,7 +6,7 @@ import { operationsOf } from '../../../test/operation-reads.ts'
 import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
 import type { Hex } from '../../ids.ts'
 
-/** A sponsor whose funds are gone, beside one that has some. */
+/** A sponsor without funds, beside one with funds. */
 let world: Sponsored
 before(async () => {
   world = await sponsored()
@@ -23,7 +23,7 @@ test('writes of a sponsor whose funds are gone are sent by another that has some
   await world.rpc('anvil_dropAllTransactions')
   await world.rpc('anvil_setBalance', payer, '0x1')
   await world.mine()
-  // A node says in each round that the funds are short.
+  // A node reports insufficient funds in each round.
   for (let round = 0; round < 4; round++) {
     await age(world.first.app, 20)
     await sql`update waits set since = since - interval '20 seconds', due_at = due_at - interval '20 seconds'`.execute(world.db) // prettier-ignore

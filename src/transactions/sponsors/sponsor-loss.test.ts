@@ -23,7 +23,7 @@ const SCHEDULES = Number(process.env.LOSS_SCHEDULES ?? 6)
 const FROM = Number(process.env.LOSS_FROM ?? 1)
 const ACTIONS = 12
 const PEOPLE = 3
-/** STOP when it is simulated; then a loop without an end, a revert, or INVALID */
+/** STOP during the simulation; afterwards an endless loop, a revert, or INVALID */
 const [CALM, ...ANGRY] = ['0x00', '0x5b5f56', '0x5f5ffd', '0xfe'] as const
 const STEPS: Step[] = ['after-bind-operation', 'after-sign-operation', 'after-bind-outer', 'after-sign-outer', 'in-store-outer', 'after-store-outer'] // prettier-ignore
 const TRAP: Hex = `0x${'7a'.repeat(20)}`
@@ -48,20 +48,23 @@ const held = async (): Promise<bigint> => {
 
 type Budgets = { perUser: bigint; perApplication: bigint; perNetwork: bigint | null }
 
-/** An application with these budgets, and people who begin with nothing; what the network has from now on, null: as much as applications may. */
+/**
+ * Creates an application with these budgets, and users without funds. Sets the network's budget; null: none in
+ * addition.
+ */
 async function begin(clientId: string, { perUser, perApplication, perNetwork }: Budgets): Promise<Writer[]> {
   await saveApplication(world.first.app, {
     ...{ clientId, name: clientId, chainId: 31_337, kind: 'public', redirectUris: ['http://127.0.0.1/*'] },
     ...{ permissions: ['wallet:read', 'contracts:read', 'contracts:write'], allowedOrigins: [], secretHashes: [] },
     ...{ logoUri: null, isSuspended: false, sponsor: { contracts: null, perUser, perApplication } },
   })
-  // What schedules before this one reserved for what died unsent would be given back in this one's day.
+  // Delete reservations of earlier schedules, which would otherwise be released during this one.
   await world.db.deleteFrom('operations').where('state', '=', 'BOUND').execute()
   await world.db.deleteFrom('gas_spent_on_network').execute()
   await world.db.updateTable('networks').set({ sponsor_per_day: perNetwork === null ? null : String(perNetwork) }).execute() // prettier-ignore
   const people: Writer[] = []
   for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`${clientId}-${index}`, clientId))
-  // What an application may is known where a token of it was seen.
+  // A process knows an application's budget once it has seen a token of it.
   for (const { app } of replicas) for (const { token } of people) await verifyAccessToken(app, token)
   return people
 }
@@ -74,7 +77,7 @@ async function keepAll(): Promise<void> {
   }
 }
 
-/** Until nothing is open, and all of it is counted. */
+/** Waits until nothing is open, and everything is counted. */
 async function settle(): Promise<void> {
   for (let wait = 0; wait < 60; wait++) {
     await age(world.first.app, 20, { isOpenOnly: true })
@@ -103,7 +106,7 @@ async function play(seed: number): Promise<Played> {
   const below = randomOf(seed)
   const one = <T>(of: readonly T[]): T => of[below(of.length)]!
   const { baseFeePerGas } = await world.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', 'latest', false)
-  // What a write may cost is about 300,000 gas at twice the base fee and a tip.
+  // The maximum cost of a write is about 300,000 gas at twice the base fee plus a tip.
   const write = 300_000n * (2n * BigInt(baseFeePerGas) + 1_000_000_000n)
   const some = (most: number) => (write * BigInt(1 + below(most * 2))) / 2n
   const budgets = { perUser: some(6), perApplication: some(12), perNetwork: below(3) === 0 ? some(9) : null }
@@ -133,7 +136,7 @@ async function play(seed: number): Promise<Played> {
       played.sent++
     } catch (error) {
       if (error instanceof AppError && error.code === 'gas_budget_exhausted') played.refused++
-      // What looks at the origin is refused before it costs anything.
+      // A contract that checks the origin is refused before it costs anything.
       if (what === 0) assert.ok(error instanceof AppError, String(error))
     }
   }

@@ -10,7 +10,7 @@ import { sponsorFaults, startWatchingSponsors } from '../../sponsors/watch.ts'
 import { startCountingStopped } from '../recovery/count-stopped.ts'
 import { listStopped } from '../recovery/resume.ts'
 
-/** The only sponsor of a network, a nonce of which someone else has used. */
+/** The only sponsor of a network, with a nonce that a foreign transaction has used. */
 let world: Sponsored
 before(async () => {
   world = await sponsored()
@@ -19,7 +19,7 @@ after(() => world?.close())
 
 const { add, stateOf } = operationsOf(() => world)
 
-/** What operators see of it: since when, in the checks, and as a metric. */
+/** Returns the operators' view: stop time, checks and metric. */
 async function seen() {
   const { app } = world.first
   for (const { round, stop } of [startWatchingSponsors(app), startCountingStopped(app)]) {

@@ -47,7 +47,7 @@ test('a restored signer’s numbers are numbers here, counted up from where it s
   const replica = await world.replica()
   Object.assign(replica.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace })
   const { signer } = replica.app
-  // As the signer says after a restore: milliseconds times 4,096.
+  // Sequence floor as the signer reports it after a restore: milliseconds times 4,096.
   let sequenceFloor = BigInt(Date.now()) << 12n
   const health = async () => {
     const said = await signer.health()

@@ -21,7 +21,10 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { readTransaction } from '../read/read.ts'
 import { rehearseTransaction, submitTransaction } from '../lanes/submit.ts'
 
-/** Contracts that look at `tx.origin`, on a network where sponsors send: named, their writes are sent by the person's own account, topped up. */
+/**
+ * Contracts that check `tx.origin`, on a network where sponsors send. If the operator has named them, the user's own
+ * account sends writes to them, with top-ups.
+ */
 let world: Sponsored
 before(async () => {
   world = await sponsored()
@@ -41,7 +44,7 @@ const ONLY_ORIGIN_ABI = JSON.stringify([
 ])
 const ONLY_ORIGIN = selectorOf(parseAbi(ONLY_ORIGIN_ABI).function)
 
-/** Calls the function that only accounts of their own transactions may. */
+/** Calls the function that only accounts may call that send their own transactions. */
 const call = (writer: Writer, key?: string) =>
   writeContract(
     world.first.app,
@@ -50,12 +53,12 @@ const call = (writer: Writer, key?: string) =>
     key === undefined ? {} : { idempotencyKey: key },
   )
 const add = (writer: Writer, amount = 1, key?: string) => world.add(world.first, writer, amount, key)
-/** In a block; how deep does not matter. */
+/** Returns the state, with MINED for both MINED and FINALIZED. */
 const stateOf = async (writer: Writer, id: string) => {
   const { state } = await readTransaction(world.first.app, writer, id)
   return state === 'FINALIZED' ? 'MINED' : state
 }
-/** Funds of their own, so that nothing has to be sent first. */
+/** Gives the user own funds, so that no top-up is needed. */
 async function withCoins(writer: Writer): Promise<Writer> {
   await world.rpc('anvil_setBalance', writer.address, '0xde0b6b3a7640000')
   await world.mine()
@@ -66,7 +69,7 @@ const countOfTarget = async () => BigInt(await world.rpc<string>('eth_call', { t
 const topUpsOf = ({ accountId }: Writer) =>
   world.db.selectFrom('top_ups').selectAll().where('account_id', '=', accountId).orderBy('ordinal').execute()
 
-/** That a write is taken is what a test says. */
+/** Fails the test if a write is rejected. */
 const taken = <T>(work: Promise<T>): Promise<T> =>
   work.catch((error: unknown) => assert.fail(`it is refused: ${String(error)}`))
 
@@ -90,7 +93,7 @@ test('a contract that looks at the origin refuses what a sponsor sends, and the 
   }
   await assert.rejects(call(writer), refused)
   await assert.rejects(rehearseTransaction(world.first.app, writer, { to: world.target, data: ONLY_ORIGIN }), refused)
-  // What reverts whoever sends it is told as ever.
+  // A call that reverts whoever sends it is reported as usual.
   const fails = submitTransaction(world.first.app, writer, { to: world.target, data: '0xdeadbeef' }, {})
   await assert.rejects(fails, (error: unknown) => {
     assert.ok(error instanceof AppError && error.code === 'execution_reverted')
@@ -112,7 +115,7 @@ test('named, a person with nothing writes to it: topped up, mined, and sent by t
   )
   assert.equal((await topUpsOf(writer)).length, 1)
   assert.equal(await codeOf(writer), '0x')
-  // All else is sent by the sponsor as before, and its account delegates.
+  // The sponsor sends all other writes as before, and their account delegates.
   const { answer: carried } = await add(writer)
   await world.mine()
   assert.deepEqual([carried.gas?.strategy, await stateOf(writer, carried.id), await codeOf(writer)], ['sponsor', 'MINED', world.delegated]) // prettier-ignore
@@ -126,7 +129,7 @@ test('who has delegated sends to it as well: `msg.sender` is the origin, whateve
   const before = await countOfTarget()
   const own = await mining(call(writer))
   await withCoins(writer)
-  // Beside one that waits: operations take no nonce of the account.
+  // A second write is sent beside one that waits, because operations use no nonce of the account.
   const second = await call(writer)
   const { answer: carried } = await add(writer, 2)
   assert.deepEqual([Number(own.answer.tx.nonce), Number(second.answer.tx.nonce)], [1, 2])
@@ -182,10 +185,10 @@ test('behind a first write that a sponsor carries it waits until its account has
   const { answer } = await mining(underDeadline(world.clock.ticks() + 120_000, () => call(writer, 'behind')))
   await world.mine()
   assert.deepEqual([await stateOf(writer, carried.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
-  // It waited for that one, and brought no other.
+  // The write waited for that operation, and sent no other.
   const carriedIds = await world.db.selectFrom('operations').select('id').where('account_id', '=', writer.accountId).execute() // prettier-ignore
   assert.deepEqual(carriedIds, [{ id: carried.id }])
-  // The nonce before it is that of the authorization.
+  // The nonce before belongs to the authorization.
   assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [1, world.delegated])
 })
 
@@ -208,14 +211,14 @@ test('beside one that nothing carries, what is carried for the account and deleg
   await dies('after-sign-operation', () => add(writer, 1, 'never carried'))
   await world.db.updateTable('operations').set({ updated_at: new Date(Date.now() - 60_000) }).where('account_id', '=', writer.accountId).execute() // prettier-ignore
   const row = await world.db.selectFrom('operations').selectAll().where('account_id', '=', writer.accountId).executeTakeFirstOrThrow() // prettier-ignore
-  // As one that was carried while the account had delegated, before a reorganisation.
+  // Change the operation as if it had been sent while the account had delegated, before a reorganisation.
   const { outer_id } = await world.db.selectFrom('operations').select('outer_id').where('outer_id', 'is not', null).limit(1).executeTakeFirstOrThrow() // prettier-ignore
   const beside = { ...row, id: `${row.id}-beside`, sequence: row.sequence + 100_000, authorization_nonce: null, state: 'SUBMITTED' as const, outer_id } // prettier-ignore
   await world.db
     .insertInto('operations')
     .values({ ...beside, transitions: '[]', revert: null })
     .execute()
-  // Nor is what another account delegates in.
+  // A delegation of another account does not count either.
   const { accountId, address } = await world.poor('delegates-beside')
   const anothers = {
     ...row,
@@ -231,13 +234,16 @@ test('beside one that nothing carries, what is carried for the account and deleg
   await world.db.deleteFrom('operations').where('id', 'in', [beside.id, anothers.id]).execute()
 })
 
-/** The newest blocks leave the chain with all that is in them; as many and one more take their place. */
+/** Removes the newest blocks with their transactions, and mines one block more than that. */
 async function reorganise(depth: number): Promise<void> {
   await world.rpc('anvil_reorg', depth, [])
   await world.mine()
 }
 
-/** Until it is called, no node takes the first transaction of an account: whatever a reorganisation gives back is mined before it. */
+/**
+ * Prevents nodes from accepting the account's first transaction until the result is called, so that everything a
+ * reorganisation returned is mined before it.
+ */
 async function withholdFirst({ accountId }: Writer): Promise<() => void> {
   const { raw } = await world.db.selectFrom('transactions as t').innerJoin('attempts as a', 'a.hash', 't.hash').select('a.raw').where('t.account_id', '=', accountId).where('t.nonce', '=', 0).executeTakeFirstOrThrow() // prettier-ignore
   const bytes = `0x${Buffer.from(raw!).toString('hex')}`
@@ -251,7 +257,7 @@ test('an account sends nothing itself above an authorization that a reorganisati
   const writer = await withCoins(await world.poor('reorganised-below'))
   const { answer: below } = await call(writer)
   await world.mine()
-  // Signed for the nonce after that, and mined before it: the chain passes the authorization over.
+  // The authorization is signed for the next nonce, and mined too early: the chain ignores it.
   const { answer: carried } = await add(writer)
   const release = await withholdFirst(writer)
   await reorganise(1)
@@ -375,7 +381,9 @@ test('the same key gives the first answer, whichever was named when it came, and
   }
 })
 
-/** The row is lost, and the ledger knows it: who repeats the key is told what was sent, and nothing is sent a second time. */
+/**
+ * The row is lost, and the ledger has it: a retry with the key gets the response, and nothing is sent a second time.
+ */
 test('what the database has lost of either kind is found under its key, whichever is named now', async () => {
   const ping = (writer: Writer, key: string) =>
     writeContract(world.first.app, writer, { address: world.target, abi: 'ping()' }, { idempotencyKey: key })
@@ -388,7 +396,7 @@ test('what the database has lost of either kind is found under its key, whicheve
     const writer = await world.poor(name)
     await add(writer)
     await world.mine()
-    // Nothing is sent to who has nothing, and nothing stands in the way of who has something.
+    // Users without funds get nothing, and users with funds are not blocked.
     if (name === 'lost-own') await withCoins(writer)
     const count = await countOfTarget()
     world.first.chain.topUpContracts = before
@@ -439,7 +447,7 @@ test('what is sent for it counts in the budgets that operations count in, and no
   const all = (await spentOfBudget(world.db, 'demo', writer.accountId)) - before
   assert.ok(carried > 0n && all === carried + BigInt(topUp!.charged), `${carried} and ${topUp!.charged} are ${all}`)
   await assert.rejects(call(await world.poor('counted-small', 'small')), refusedWith('gas_not_sponsored'))
-  // Of no budget, or one that names others, it is their own funds that do not suffice.
+  // Without a budget, or with one for other contracts, the user's own funds are insufficient.
   for (const clientId of ['none', 'one-contract'])
     await assert.rejects(call(await world.poor(`counted-${clientId}`, clientId)), refusedWith('insufficient_funds'))
 })

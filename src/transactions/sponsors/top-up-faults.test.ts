@@ -16,7 +16,10 @@ import { speedUpTransaction } from '../lanes/change.ts'
 import { interruptSteps } from '../crash-points.ts'
 import { followTransactions } from '../settle/follow.ts'
 
-/** Whatever dies, lags or is lost between: a user is paid once for a write. The chain is asked what was paid. What top-up.test.ts tries is not here. */
+/**
+ * Whatever dies, lags or is lost, a user gets one top-up per write. The assertions read payments on the chain.
+ * top-up.test.ts has the other cases.
+ */
 let world: ToppingUp
 before(async () => {
   world = await toppingUp()
@@ -37,7 +40,7 @@ const setTransfer = async (
   world.db.updateTable('transactions').set(row).where('id', '=', (await world.transferOf(writer)).id).execute()
 const stateOf = async (id: string) =>
   (await world.db.selectFrom('transactions').select('state').where('id', '=', id).executeTakeFirstOrThrow()).state
-/** Their write, and one transfer for it, are in the chain. */
+/** Checks that the chain has the user's write, and one transfer for it. */
 const assertOnce = async (writer: Writer) =>
   assert.deepEqual([await world.countOf(writer), (await world.sentTo(writer)).length], [1n, 1])
 
@@ -101,7 +104,7 @@ test('a node that lags does not have a user paid twice', async () => {
   await world.write(writer, 'one')
   const paid = (await world.sentTo(writer)).length
   await world.give(writer, COIN)
-  // It answers of the newest block as it was long ago.
+  // The node answers for the newest block with old state.
   world.first.misbehave(async (method, params, next) =>
     method === 'eth_getBalance' && params[0] === writer.address && params[1] === 'latest' ? '0x0' : next(),
   )
@@ -117,7 +120,7 @@ for (const isFollowed of [false, true])
     const { state, block_number: number, block_hash: hash } = await world.transferOf(writer)
     world.first.misbehave(async (method, params, next) => {
       if (method === 'eth_getBalance' && params[0] === writer.address) {
-        // After it was looked at which top-up is the last, and before what the funds lack is sent.
+        // This is after the last top-up was read, and before the missing funds are sent.
         if (isFollowed && typeof params[1] === 'object')
           await setTransfer(writer, { state: 'SUBMITTED', block_number: null, block_hash: null })
         return '0x0'
@@ -140,7 +143,7 @@ for (const how of ['speed-up', 'write'] as const)
     const { id } = (await world.send(writer)).answer
     await world.give(writer, 0n)
     assert.equal(await stateOf(id), 'SUBMITTED')
-    // Once it is paid for, a block may have it before the raise is signed.
+    // Once it is funded, a block may include it before the fee bump is signed.
     const orMined = (error: unknown) => assert.ok(refusedWith('not_cancellable')(error), String(error))
     if (how === 'write') await world.write(writer)
     else await world.mining(speedUpTransaction(world.first.app, writer, id)).catch(orMined)
@@ -150,7 +153,7 @@ for (const how of ['speed-up', 'write'] as const)
     assert.equal(await world.countOf(writer), how === 'write' ? 2n : 1n)
   })
 
-/** Another write, whose client does not wait until the transfer for it is mined. */
+/** Starts another write, whose client does not wait until its top-up is mined. */
 const secondBegun = (writer: Writer) => {
   const onItsWay = async () =>
     (await world.rowsOf(writer)).length === 2 && (await world.transferOf(writer, 1).catch(() => null))?.state === 'SUBMITTED' // prettier-ignore
@@ -197,11 +200,11 @@ test('a request that waits for a block that this process has not seen, or for an
     }) // prettier-ignore
     return assert.rejects(request, refusedWith('top_up_pending'))
   }
-  // Its deadline never comes.
+  // Its deadline is never reached.
   await clock.still(() => pending(false))
   await pending(true)
   assert.ok(aside >= 2)
-  // A chain that began anew does not come to that block for long: what was settled long ago is followed, or never will be.
+  // A restarted chain does not reach that block for long. A top-up that was settled long ago needs no wait.
   await setRow({ settled_at: new Date(Date.now() - 180_000) })
   await diesAt(world.first.app, 'after-bind', () => world.send(writer, 'key'))
   await pending(false)

@@ -13,7 +13,10 @@ import { fromHex } from '../../hex.ts'
 import { speedUpTransaction } from '../lanes/change.ts'
 import { rehearseTransaction, submitTransaction } from '../lanes/submit.ts'
 
-/** What a sponsor does not pay: writes that a budget does not name, more than a network's day, and what the signer would refuse. */
+/**
+ * Writes that a sponsor does not fund: for contracts outside the budget, beyond a network's day, or refused by the
+ * signer.
+ */
 let world: ToppingUp
 before(async () => {
   world = await toppingUp()
@@ -33,11 +36,11 @@ test('a budget that names contracts pays for their writes and for no other; thos
   await world.write(ann)
   assert.equal(await world.countOf(ann), 1n)
   assert.equal((await world.rowsOf(ann)).length, 1)
-  // Own funds are used as ever, for whatever address.
+  // Own funds are used as usual, for any address.
   const ben = await world.poor('own-funds', 'one-contract', COIN)
   assert.equal((await world.mining(world.pay(ben, 1n))).state, 'SUBMITTED')
   await world.assertNothingSent(ben)
-  // What the application may not pay, another one may.
+  // A write that one application's budget does not cover may be covered by another's.
   await world.give(ann, 0n)
   await world.mining(world.pay(await world.at(ann, 'demo')))
   assert.equal((await world.rowsOf(ann)).length, 2)
@@ -102,7 +105,7 @@ test('that a top-up was sent is told once, by the request that sent it, and not 
     await world.withSigner(
       ({ check }) => ({
         check: async (request) => {
-          // This request has looked for a top-up and found none. Before it sends one, another request does.
+          // This request has found no top-up. Before it sends one, another request does.
           if (other === null) {
             other = world.send(ann, 'other')
             await until('the other has sent it', () => told.length > 0)
@@ -129,7 +132,7 @@ test('nothing is paid for a write that another process sent in the last moment b
       check: async (request) => {
         const checked = await check(request)
         if (request.from !== world.house.address || asked++ > 0) return checked
-        // Funds of their own have come, and the repeat of the request met another process.
+        // The user received own funds, and another process got the retry.
         await world.give(ann, COIN)
         await world.send(ann, 'once', other)
         return checked
@@ -143,7 +146,7 @@ test('nothing is paid for a write that another process sent in the last moment b
   assert.deepEqual((await sentByHouse()).filter(({ target }) => fromHex(ann.address).equals(target)), []) // prettier-ignore
 })
 
-/** A user whose own limit for the gas of a write is far above what the write takes. @returns also what it needs then, wei */
+/** Creates a user with a gas limit far above the gas of a write. @returns also the missing funds, wei */
 async function withOwnLimit(name: string) {
   await world.rpc('anvil_setNextBlockBaseFeePerGas', '0x1')
   const writer = await world.poor(name)
@@ -168,12 +171,12 @@ test('a gas limit of the caller’s own, above what a write takes, is theirs to 
       await neededFor(rehearseTransaction(app, writer, write))
       assert.equal(await world.countOf(writer), 0n)
       await world.assertNothingSent(writer)
-      // All but the last of it: that is within what the write itself takes.
+      // All but the last wei of the extra amount: the rest is within the cost of the write itself.
       await world.give(writer, whole - 1n)
       return world.mining(submitTransaction(app, writer, write, {}))
     },
   )
-  // The signer says what it would sign, not what is paid of it, before anything is sent.
+  // Before anything is sent, the signer judges the whole gas limit, not the part that the sponsor pays.
   assert.deepEqual([...judged], [write.gas])
   assert.equal((await world.rowsOf(writer)).length, 1)
   const given = await sumOf(writer)
@@ -194,11 +197,11 @@ test('what is held for the limit of one open write is not there for another: no 
   for (const second of [write, paying])
     await assert.rejects(submitTransaction(app, writer, second, {}), refusedWith('insufficient_funds'))
   assert.deepEqual(await world.rowsOf(writer), [])
-  // A raise of all of that is an eighth of it.
+  // A fee bump of the whole amount would be 12.5 % of it.
   const raise = () => speedUpTransaction(app, writer, open.id)
   for (let time = 0; time < 2; time++) await hurried(world.clock, raise).catch(() => {})
   assert.ok((await sumOf(writer)) < whole / 50n, `${await sumOf(writer)} of ${whole}`)
-  // What the next one takes itself is sent, as ever.
+  // The next write's own need is sent as usual.
   await world.mining(submitTransaction(app, writer, { to: world.probe, data: write.data }, {}))
   assert.ok((await sumOf(writer)) < whole / 50n, `${await sumOf(writer)} of ${whole}`)
   await world.mine()

@@ -21,7 +21,10 @@ import { interruptSteps } from '../crash-points.ts'
 import { submitTransaction } from '../lanes/submit.ts'
 import { startByteSweep } from '../settle/sweep.ts'
 
-/** Users without a coin write, and a sponsor pays: once, and within budgets. The chain is asked what was paid. Rarer deaths: top-up-faults.test.ts. */
+/**
+ * Users without funds write, and a sponsor pays once and within budgets. The assertions read payments on the chain.
+ * More crash points: top-up-faults.test.ts.
+ */
 let world: ToppingUp
 before(async () => {
   world = await toppingUp()
@@ -45,13 +48,13 @@ test('a user without a coin writes: a sponsor’s account first sends what the g
   const [row, ...others] = await world.paidTo(writer)
   assert.deepEqual([others.length, row!.settled_at !== null, row!.block_number !== null], [0, true, true])
   const [gas, paid, cost] = [BigInt(tx.gasLimit.hex), BigInt(row!.wei), mostOf(answer)]
-  // Gas at the price of then, and a quarter of that, rounded down.
+  // The amount is the gas at the price of that time plus 25 %, rounded down.
   const price = (paid * 4n + 4n) / (5n * gas)
   assert.equal(gas * price + (gas * price) / 4n, paid)
-  // The fees may have moved by the block between.
+  // The fees may have changed in the block between.
   assert.ok(paid >= cost && paid <= cost * 3n, `${paid} for ${cost}`)
   assert.equal(tx.from.toLowerCase(), writer.address)
-  // The transfer is neither the user's nor the application's.
+  // The transfer belongs neither to the user nor to the application.
   assert.deepEqual((await transfersTo(writer)).map((one) => one.account_id), [world.house.accountId]) // prettier-ignore
 })
 
@@ -106,7 +109,7 @@ test('a top-up that is not mined in time is told; the repeat goes on with it', a
   await world.begun(writer)
   const [open, ...others] = await world.rowsOf(writer)
   assert.deepEqual([others.length, open!.settled_at], [0, null])
-  // Until it is mined its highest fee is counted with it; and the id of its transaction is of the network, the user and the ordinal.
+  // Until it is mined, its highest fee counts. Its transaction id is derived from network, user and ordinal.
   const id = transactionIdOf({ accountId: writer.accountId, clientId: 'top-up', route: 'top-up', key: '31337 0' }, 0)
   const sent = await world.db.selectFrom('transactions').select('reserved').where('id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
   assert.deepEqual([open!.charged, BigInt(open!.charged) > BigInt(open!.wei)], [sent.reserved, true])
@@ -153,11 +156,11 @@ test('a top-up that a reorganisation took out is not paid a second time, and cou
   const { baseFeePerGas } = await world.rpc<{ baseFeePerGas: Hex }>('eth_getBlockByNumber', `0x${block.toString(16)}`, false) // prettier-ignore
   await world.rpc('anvil_reorg', (await world.newestBlock()) - block + 1, [])
   await world.followed()
-  // Out of the chain it counts as before: nobody may spend it a second time.
+  // Out of the chain, it counts as before, so nobody can spend the amount twice.
   const [open] = await world.rowsOf(writer)
   assert.deepEqual([open!.settled_at, open!.charged], [null, before!.charged])
   await world.begun(writer)
-  // It falls by an eighth with each empty block, and what was sent again is in none of the first.
+  // The base fee falls by 12.5 % per empty block, and the first blocks include nothing that was sent again.
   await world.rpc('anvil_setNextBlockBaseFeePerGas', `0x${((BigInt(baseFeePerGas) * 19n) / 10n).toString(16)}`)
   await world.recover(writer, 'key')
   assert.equal(await world.countOf(writer), 1n)
@@ -176,7 +179,7 @@ test('the budget of a user and of an application is never exceeded, and says whe
   const ann = await world.poor('ann', 'thrifty')
   const others = [await world.poor('ben', 'thrifty'), await world.poor('eve', 'thrifty')]
   let refused = 0
-  /** Each writes at once, and spends what it has elsewhere, until a budget has no room. */
+  /** Each user writes at once, and spends the received funds elsewhere, until a budget is exhausted. */
   async function spend(writers: Writer[], of: 'person' | 'application'): Promise<void> {
     const before = refused
     const orRefused = (error: unknown) => {
@@ -208,7 +211,7 @@ test('the budget of a user and of an application is never exceeded, and says whe
   assert.ok(all <= perApplication)
   const { sponsored } = await readUsage(world.db, 'thrifty')
   assert.deepEqual(sponsored, { perApplication: String(perApplication), used: String(all) })
-  // Of a day ago it counts nothing.
+  // After a day it counts nothing.
   await world.db.updateTable('gas_spent').set({ hour: sql<Date>`hour - interval '26 hours'` }).where('client_id', '=', 'thrifty').execute() // prettier-ignore
   await world.write(ann)
 })
@@ -227,7 +230,7 @@ test('a dry run says what would happen, and pays nothing', async () => {
   assert.equal((await world.rehearse(writer)).status, 'SUCCESS')
   await assert.rejects(world.rehearse(await at('small')), refusedWith('gas_not_sponsored'))
   await assert.rejects(world.rehearse(await at('none')), refusedWith('insufficient_funds'))
-  // What the transfer itself costs is in the budgets, as well.
+  // The budgets also count the cost of the transfer itself.
   const like = await world.poor('dry-like')
   await world.mining(world.pay(like))
   const [row] = await world.rowsOf(like)
@@ -281,7 +284,7 @@ test('what no budget counts is dropped after a month; the newest top-up of a use
   assert.deepEqual(left, [])
 })
 
-/** The signer refuses to sign for whichever sponsor is asked first. */
+/** Makes the signer refuse the sponsor that is tried first. */
 const refusingFirst =
   (error: Error, asked: Set<Hex> = new Set()) =>
   ({ sign }: Signer): Partial<Signer> => ({
@@ -303,7 +306,7 @@ test('limits of the signer hold whatever the server says', async () => {
   await world.withSigner(refusingFirst(denied({ rule: 'of-the-house' })), () => assert.rejects(send(), refusedWith('policy_denied'))) // prettier-ignore
   const before = await spentOn(writer)
   await world.write(writer)
-  // Tried again, it was counted once.
+  // The retry was counted once.
   assert.ok((await spentOn(writer)) <= (before * 3n) / 2n)
   assert.equal((await world.rowsOf(writer)).length, 1)
 })

@@ -16,7 +16,7 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { askToWithdraw, listWithdrawals, readWithdrawal, startWithdrawing } from './withdraw.ts'
 import type { NewWithdrawal } from './withdrawal-wire.ts'
 
-/** Funds go back from a sponsor by a grant alone, once, whatever dies in between. The chain is asked what arrived. */
+/** A sponsor's funds go back only by a grant, and once, whatever dies in between. The assertions read the chain. */
 let world: Writing
 const COIN = 10n ** 18n
 let addresses = 0
@@ -33,7 +33,7 @@ afterEach(async () => {
 })
 after(() => world.close())
 
-/** A sponsor with ten coins, and an address of the operator's. */
+/** Creates a sponsor with 10 units of native currency, and an address of the operator. */
 async function house() {
   const name = `HOUSE_${++houses}`
   const userId = `SPONSOR-${name}` as const
@@ -55,7 +55,7 @@ const grant = async ({ name, to }: { name: string; to: Hex }, most = 100n * COIN
 }
 const ask = (name: string, asked: Omit<NewWithdrawal, 'network'>) =>
   askToWithdraw(world.db, name, { network: 'devnet', ...asked })
-/** One round of a server, and what came of it. */
+/** Runs one round of a server, and returns the withdrawal. */
 async function round(text: string) {
   const { app } = world.first
   const running = startWithdrawing(app)
@@ -104,14 +104,14 @@ test('all that is there goes but what open transactions and the fee take', async
   const text = await grant({ name, to })
   await ask(name, { to, grant: text })
   const { wei, transactionId } = await round(text)
-  // So that its fee can be raised once.
+  // Set the funds so that one fee bump is possible.
   const { gas_limit: gas, max_fee: price } = await world.db.selectFrom('attempts').select(['gas_limit', 'max_fee']).where('transaction_id', '=', transactionId!).executeTakeFirstOrThrow() // prettier-ignore
   assert.equal(BigInt(wei!) + 2n * BigInt(gas) * fromWord(price!), 10n * COIN)
   await world.mine()
   assert.equal(await balanceOf(to), BigInt(wei!))
   const left = await balanceOf(address)
   assert.ok(left < COIN / 1_000n && left > 0n, `${left} left`)
-  // Nothing is there any more.
+  // The sponsor has no funds left.
   const more = await grant({ name, to })
   await world.rpc('anvil_setBalance', address, '0x0')
   await world.mine()
@@ -155,7 +155,7 @@ test('without a grant, by one for another sponsor, address or amount, or by a us
   }
   assert.deepEqual(await rows(), [])
   assert.equal(await balanceOf(mine.to), 0n)
-  // One that was refused may be asked for again, as it was and not otherwise.
+  // A refused withdrawal may be requested again only unchanged.
   await assert.rejects(ask(mine.name, { to: mine.to, amount: '1', grant: small }), pointing('/grant'))
   await assert.rejects(ask(other.name, { to: mine.to, amount: String(2n * COIN), grant: small }), pointing('/grant'))
   assert.equal((await ask(mine.name, { to: mine.to, amount: String(2n * COIN), grant: small })).state, 'ASKED')

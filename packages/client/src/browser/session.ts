@@ -74,6 +74,13 @@ export function createSession(options: SessionOptions): BrowserSession {
   let server: Promise<oauth.AuthorizationServer> | null = null
   let restoring: Promise<void> | null = null
 
+  /** The proofs of one sign-in, which have the nonces that the service wants in them (RFC 9449 §8). */
+  let proofs: { signInId: string; handle: oauth.DPoPHandle } | null = null
+  const proofsOf = ({ signInId, keys }: Pick<StoredSession, 'signInId' | 'keys'>): oauth.DPoPHandle => {
+    if (proofs?.signInId !== signInId) proofs = { signInId, handle: oauth.DPoP(client, keys) }
+    return proofs.handle
+  }
+
   /** the sign-in that `state` describes: another one can be another user's, even with the same permissions */
   let shown: string | undefined
 
@@ -84,6 +91,7 @@ export function createSession(options: SessionOptions): BrowserSession {
   /** Shows a stored session, and drops the access token of any other. */
   function become(stored: StoredSession | undefined): void {
     if (access?.signInId !== stored?.signInId) access = null
+    if (proofs?.signInId !== stored?.signInId) proofs = null
     if (state.status !== 'unknown' && shown === stored?.signInId) return
     shown = stored?.signInId
     state = stored === undefined ? { status: 'signed-out' } : { status: 'signed-in', permissions: stored.permissions }
@@ -115,15 +123,15 @@ export function createSession(options: SessionOptions): BrowserSession {
     // Read again: another page may have renewed it.
     const stored = await store.get<StoredSession>(name)
     if (stored === undefined) throw ended()
-    const { keys, refreshToken, signInId } = stored
+    const { refreshToken, signInId } = stored
     const begun = now()
     let answer: oauth.TokenEndpointResponse
     try {
-      const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, {
-        ...insecure,
-        DPoP: oauth.DPoP(client, keys),
+      const settings = { ...insecure, DPoP: proofsOf(stored) }
+      answer = await withNonce(async () => {
+        const response = await oauth.refreshTokenGrantRequest(as, client, oauth.None(), refreshToken, settings)
+        return oauth.processRefreshTokenResponse(as, client, response)
       })
-      answer = await oauth.processRefreshTokenResponse(as, client, response)
     } catch (error) {
       if (!(error instanceof oauth.ResponseBodyError) || error.error !== 'invalid_grant') throw failureOf(error)
       const left = await store.update<StoredSession>(name, (value) =>
@@ -188,18 +196,18 @@ export function createSession(options: SessionOptions): BrowserSession {
     })
   }
 
-  async function request(input: URL, init: RequestInit, { token, keys }: Access): Promise<Response> {
+  async function request(input: URL, init: RequestInit, of: Access): Promise<Response> {
     const { method = 'GET', headers, body, signal } = init
     try {
       return await oauth.protectedResourceRequest(
-        token,
+        of.token,
         method,
         input,
         new Headers(headers),
         (body ?? null) as oauth.ProtectedResourceRequestBody | null,
         {
           ...insecure,
-          DPoP: oauth.DPoP(client, keys),
+          DPoP: proofsOf(of),
           ...(signal === undefined || signal === null ? {} : { signal }),
         },
       )
@@ -220,9 +228,9 @@ export function createSession(options: SessionOptions): BrowserSession {
     await restore()
     const first = await currentAccess()
     const response = await request(url, init, first)
-    // A proof that was refused needs only another proof.
+    // A proof that was refused needs only another proof, with the nonce of the answer if there is one.
     if (response.status !== 401) return response
-    if (response.headers.get('www-authenticate')?.includes('invalid_dpop_proof') === true)
+    if (/invalid_dpop_proof|use_dpop_nonce/.test(response.headers.get('www-authenticate') ?? ''))
       return request(url, init, first)
     if (access === first) access = null
     return request(url, init, await currentAccess())
@@ -272,18 +280,13 @@ export function createSession(options: SessionOptions): BrowserSession {
     const begun = now()
     try {
       const parameters = oauth.validateAuthResponse(as, client, answered, sent)
-      const response = await oauth.authorizationCodeGrantRequest(
-        as,
-        client,
-        oauth.None(),
-        parameters,
-        redirectUri,
-        verifier,
-        { ...insecure, DPoP: oauth.DPoP(client, keys) },
-      )
-      const answer = await oauth.processAuthorizationCodeResponse(as, client, response, {
-        expectedNonce: nonce,
-        requireIdToken: true,
+      const settings = { ...insecure, DPoP: oauth.DPoP(client, keys) }
+      const answer = await withNonce(async () => {
+        const response = await oauth.authorizationCodeGrantRequest(as, client, oauth.None(), parameters, redirectUri, verifier, settings) // prettier-ignore
+        return oauth.processAuthorizationCodeResponse(as, client, response, {
+          expectedNonce: nonce,
+          requireIdToken: true,
+        })
       })
       if (answer.refresh_token === undefined)
         throw new SignInFailed({ code: 'no_refresh_token', message: 'The service gave no refresh token.' })
@@ -294,6 +297,7 @@ export function createSession(options: SessionOptions): BrowserSession {
         permissions: permissionsOf(answer.scope),
       }
       await store.update<StoredSession>(name, () => stored)
+      proofs = { signInId: stored.signInId, handle: settings.DPoP }
       access = accessOf(answer, stored, begun)
       become(stored)
       changes?.post('changed')
@@ -405,3 +409,13 @@ const expired = (): SignInFailed =>
     message: 'This browser has not begun this sign-in, or began it too long ago. Start again.',
     userMessage: 'This sign-in is no longer valid. Start again.',
   })
+
+/** Sends again, once, if the token endpoint wants a nonce in the proof: the DPoP handle has taken it from the answer. */
+async function withNonce<T>(send: () => Promise<T>): Promise<T> {
+  try {
+    return await send()
+  } catch (error) {
+    if (oauth.isDPoPNonceError(error)) return send()
+    throw error
+  }
+}

@@ -1,6 +1,6 @@
 import type { Provider } from './provider.ts'
 
-/** What a list of wallets shows. `icon`: a data URI; `rdns`: the domain of the installation, reversed. */
+/** Entry in a list of wallets. `icon`: a data URI; `rdns`: the domain of the installation, reversed. */
 export type WalletInfo = { name: string; icon: string; rdns: string; uuid?: string }
 
 /**

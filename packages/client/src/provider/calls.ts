@@ -4,16 +4,16 @@ import { invalidParams, ProviderError, unauthorized } from './errors.ts'
 import type { WalletNetwork } from './network.ts'
 import { addressOf, callOf, objectOf, quantityOf, toQuantity, type Call } from './params.ts'
 
-/** calls per batch, the limit of the API */
+/** maximum calls per batch, as in the API */
 const MAX_CALLS = 20
 const VERSION = '2.0.0'
 
 type Written = { id: string }
-/** The calls of a `wallet_sendCalls` (EIP-5792), by the id that it returned. */
+/** Calls of a `wallet_sendCalls` (EIP-5792), by the id that it returned. */
 export type SentCalls = Map<string, { network: WalletNetwork; transaction: string; isAtomic: boolean }>
 
 /**
- * Sends calls: one as a transaction, several as one operation, where a sponsor sends it.
+ * Sends calls: one as a transaction, several as one operation if a sponsor sends the account's writes.
  * @param find  returns the network of a chain id
  * @returns the id for `wallet_getCallsStatus`
  */
@@ -47,7 +47,10 @@ export async function sendCalls(
   return { id: name }
 }
 
-/** @throws ProviderError 4100  if there is no session, or its account is another one */
+/**
+ * Checks that `from` is the account of the session. @throws ProviderError 4100  if there is no session, or its account
+ * is another one
+ */
 export async function assertAccount(network: WalletNetwork, from: unknown): Promise<Hex> {
   const account = await network.account()
   if (account === null) throw unauthorized('Nobody is signed in.')
@@ -57,7 +60,7 @@ export async function assertAccount(network: WalletNetwork, from: unknown): Prom
   return account
 }
 
-/** @throws ProviderError 5700  if a capability is required: there are none but `atomic`, which needs no request */
+/** Rejects required capabilities. Only `atomic` exists, which needs no request. @throws ProviderError 5700 */
 function refuseCapabilities(value: unknown): void {
   if (value === undefined) return
   for (const [name, one] of Object.entries(objectOf(value, 'capabilities')))
@@ -65,10 +68,10 @@ function refuseCapabilities(value: unknown): void {
       throw new ProviderError(5700, `This wallet does not support the capability ${name.slice(0, 64)}.`)
 }
 
-/** 100 pending, 200 done, 400 never done, 500 reverted as a whole (EIP-5792). */
+/** Status of calls by transaction state (EIP-5792): 100 pending, 200 succeeded, 400 failed, 500 reverted as a whole. */
 const STATUS: Record<string, number> = { SUBMITTED: 100, MINED: 200, FINALIZED: 200, FAILED: 400, CANCELLED: 400, REPLACED: 400, REVERTED: 500 } // prettier-ignore
 
-/** Returns what has become of calls, as `wallet_getCallsStatus`. */
+/** Returns the status of calls, for `wallet_getCallsStatus`. */
 export async function callsStatus(
   id: unknown,
   { sent, current }: { sent: SentCalls; current: WalletNetwork },
@@ -97,7 +100,7 @@ async function receiptOf(
   network: WalletNetwork,
   { hash, receipt, operation }: Pick<Transaction, 'hash' | 'operation'> & { receipt: NonNullable<Transaction['receipt']> }, // prettier-ignore
 ): Promise<object> {
-  // A sponsor's transaction may have operations of other users, whose logs are not those of these calls.
+  // A sponsor's transaction may have operations of other users, so its logs may not belong to these calls.
   const read = operation === undefined ? await network.read('eth_getTransactionReceipt', [hash]) : null
   const { logs = [] } = (read ?? {}) as { logs?: unknown[] }
   return {

@@ -6,8 +6,8 @@ import { objectOf, quantityOf, toQuantity } from './params.ts'
 type SignedIn = { address: Hex; capabilities: Record<string, unknown> }
 
 /**
- * Signs in, and signs a sign-in message of the application's own if it asks for one: `wallet_connect` (ERC-7846) with
- * the capability `signInWithEthereum`.
+ * Signs in, and signs the application's sign-in message if it requests one: `wallet_connect` (ERC-7846) with the
+ * capability `signInWithEthereum`.
  */
 export async function walletConnect(
   params: readonly unknown[],

@@ -1,8 +1,8 @@
 import { ClientError, SignedOut, Unknown } from '../errors.ts'
 
 /**
- * An error of a wallet: EIP-1193, EIP-1474, EIP-5792. `data`: the problem document of the API, if there is one; for a
- * revert with the revert data as `data.data`, where viem and ethers look for it.
+ * An error of a wallet: EIP-1193, EIP-1474, EIP-5792. `data`: the API's problem document, if there is one. For a
+ * revert, `data.data` is the revert data, where viem and ethers search for it.
  */
 export class ProviderError extends Error {
   readonly code: number
@@ -21,7 +21,7 @@ export const unsupported = (method: string): ProviderError =>
   new ProviderError(4200, `This wallet does not support ${method}.`)
 export const invalidParams = (message: string): ProviderError => new ProviderError(-32602, message)
 
-/** Codes by the error of the service. Any other one is judged by its status. */
+/** Codes by the service's error code. For all other errors, the HTTP status determines the code. */
 const CODES: Record<string, number> = {
   approval_denied: 4001,
   approval_required: 4001,
@@ -34,8 +34,8 @@ const CODES: Record<string, number> = {
 
 /**
  * Converts an error of the client.
- * @param isWrite  whether the request signs: libraries repeat a request after -32603, which for a write would be a
- *     second one, so a write gets -32000 instead
+ * @param isWrite  whether the request signs. Libraries repeat a request after -32603, which would send a write a
+ *   second time, so a write gets -32000 instead
  */
 export function toProviderError(error: unknown, { isWrite }: { isWrite: boolean }): ProviderError {
   if (error instanceof ProviderError) return error
@@ -45,7 +45,7 @@ export function toProviderError(error: unknown, { isWrite }: { isWrite: boolean 
   const code = codeOf(error, isWrite)
   if (problem === null) return new ProviderError(code, message)
   const revert = code === 3 ? { message: 'execution reverted', data: problem.revert?.data } : {}
-  // Libraries recognise some failures by words, such as "insufficient funds", and titles have these words.
+  // Libraries recognize some failures by words, such as "insufficient funds". Titles include these words.
   return new ProviderError(code, `${problem.title}. ${message}`, { ...problem, ...revert })
 }
 

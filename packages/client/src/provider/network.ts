@@ -18,13 +18,11 @@ export type WalletNetwork = {
    */
   signIn(): Promise<Hex>
   read(method: string, params: readonly unknown[]): Promise<unknown>
-  /** Returns whether several calls can be all or none: a sponsor sends the account's writes. */
+  /** Returns whether several calls can be executed all or none, because a sponsor sends the account's writes. */
   isAtomic(): Promise<boolean>
 }
 
-/**
- * @param rpcUrl  answers reads while nobody is signed in; absent: they are refused
- */
+/** Opens a network. @param rpcUrl  node for reads while no user is signed in; absent: such reads are rejected */
 export function openNetwork({
   chainId,
   session,
@@ -36,7 +34,7 @@ export function openNetwork({
   requests: Requests
   rpcUrl: string | undefined
 }): WalletNetwork {
-  /** the account of the present session */
+  /** the account of the current session */
   let known: Promise<Hex> | null = null
   let atomic: Promise<boolean> | null = null
   session.subscribe(({ status }) => {
@@ -52,20 +50,20 @@ export function openNetwork({
       return await known
     } catch (error) {
       known = null
-      // A session that has ended is no account; a server that is away is an error.
+      // An ended session has no account. If the server is unavailable, report its error.
       if (toProviderError(error, { isWrite: false }).code === 4100) return null
       throw error
     }
   }
 
-  /** Asks by a dry run of two calls that do nothing. */
+  /** Returns whether calls can be atomic, by a dry run of two calls that do nothing. */
   async function askAtomic(to: Hex): Promise<boolean> {
     const body = { calls: [{ to }, { to }], dryRun: true }
     try {
       await requests.ask('/v1/contracts/method/write/batch', body)
       return true
     } catch (error) {
-      // Any other refusal may be of this moment: the next question asks again.
+      // Any other rejection may be temporary: the next call asks again.
       if ((error as { code?: unknown }).code !== 'atomic_unsupported') atomic = null
       return false
     }
@@ -85,7 +83,7 @@ export function openNetwork({
     isSignedIn,
     account,
     signIn: async () => {
-      // Nothing is awaited before a sign-in that a click began: browsers would block its window.
+      // Await nothing before a sign-in that a click began: browsers would block its window.
       if (session.state.status === 'signed-out') await begin(session)
       const first = await account()
       if (first !== null) return first

@@ -1,19 +1,19 @@
 import type { Hex } from '../wire.ts'
 import { invalidParams } from './errors.ts'
 
-/** A call that the user's account makes; wei as decimal text, as the API takes it. */
+/** A call of the user's account; wei as decimal text, as in the API. */
 export type Call = { to: Hex; data?: Hex; value?: string }
 
 const CALL_FIELDS = new Set(['from', 'to', 'data', 'input', 'value', 'chainId'])
 /**
- * The service chooses prices, the type that follows from them, and the gas limit: a library's estimate lacks what a
- * sponsor's transaction needs in addition.
+ * Ignored fields. The service sets prices, the transaction type that follows from them, and the gas limit: a library's
+ * estimate lacks the additional gas of a sponsor's transaction.
  */
 const IGNORED = new Set(['gas', 'gasPrice', 'maxFeePerGas', 'maxPriorityFeePerGas', 'type'])
 
 /**
- * Reads a transaction as `eth_sendTransaction` has it. Prices and the gas limit are ignored. A nonce, an authorization list, blobs and an
- * access list cannot be honoured, so they are refused, not dropped.
+ * Reads the transaction of an `eth_sendTransaction`. Ignores prices and the gas limit. Rejects a nonce, an
+ * authorization list, blobs and an access list, because the service cannot apply them.
  */
 export function transactionOf(value: unknown, { chainId }: { chainId: number }): { from: Hex | null; call: Call } {
   const fields = objectOf(value, 'transaction')
@@ -67,7 +67,7 @@ function bytesOf(value: unknown): Hex {
   return value as Hex
 }
 
-/** Formats a chain id as EIP-1193 has it. */
+/** Formats a chain id as required by EIP-1193. */
 export const toQuantity = (number: number | bigint): Hex => `0x${number.toString(16)}`
 
 /**

@@ -9,8 +9,8 @@ import { isAddress, messageOf, objectOf, quantityOf, toQuantity, transactionOf }
 import { READS } from './reads.ts'
 
 /**
- * One network of a provider. `session`: the user's sign-in to the application of this network. `rpcUrl`: answers reads
- * while nobody is signed in.
+ * One network of a provider. `session`: the user's sign-in to the application of this network. `rpcUrl`: node for reads
+ * while no user is signed in.
  */
 export type ProviderNetwork = Pick<ClientOptions, 'origin' | 'language' | 'clock'> & {
   session: Session
@@ -20,9 +20,9 @@ export type ProviderNetwork = Pick<ClientOptions, 'origin' | 'language' | 'clock
 export type ProviderOptions = {
   /** networks by chain id */
   networks: Record<number, ProviderNetwork>
-  /** network to begin with; the lowest chain id if absent. Later, the browser remembers the last one. */
+  /** network at the start; the lowest chain id if absent. Later, the browser remembers the last network. */
   chainId?: number
-  /** shows the page on which the user approves a request; opens a window if absent */
+  /** shows the page on which the user approves a request; if absent, opens a window */
   openApproval?: OpenApproval
 }
 
@@ -34,9 +34,9 @@ export type ProviderEvents = {
 }
 type Listener = (value: never) => void
 
-/** A wallet as EIP-1193 has it. */
+/** A wallet with the interface of EIP-1193. */
 export type Provider = {
-  /** @throws ProviderError */
+  /** Makes a request. @throws ProviderError */
   request(request: { method: string; params?: unknown }): Promise<any> // oxlint-disable-line typescript/no-explicit-any -- as every EIP-1193 type has it
   on<Name extends keyof ProviderEvents>(event: Name, listener: (value: ProviderEvents[Name]) => void): Provider
   removeListener<Name extends keyof ProviderEvents>(
@@ -45,15 +45,15 @@ export type Provider = {
   ): Provider
 }
 
-/** transactions whose id is remembered */
+/** maximum transactions whose id is remembered */
 const MAX_WRITTEN = 1_000
 
-/** Methods that sign: libraries must not repeat them. */
+/** Methods that sign. Libraries must not repeat them. */
 const WRITES = new Set(['eth_sendTransaction', 'personal_sign', 'eth_signTypedData_v4', 'wallet_sendCalls', 'wallet_connect']) // prettier-ignore
 
 /**
- * Creates a wallet for libraries that take an EIP-1193 provider: viem, ethers, wagmi. The account is that of the
- * session; signing and sending happen at the installation.
+ * Creates a wallet for libraries that accept an EIP-1193 provider: viem, ethers, wagmi. Its account is the account of
+ * the session. The installation signs and sends.
  */
 export function createProvider({ networks, chainId: begin, openApproval = openWindow }: ProviderOptions): Provider {
   const all = new Map<number, WalletNetwork>()
@@ -65,10 +65,10 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
   const first = all.get(rememberedChain()) ?? (begin === undefined ? [...all.values()][0] : all.get(begin))
   if (first === undefined) throw new TypeError('A provider needs at least one network.')
   let current = first
-  /** the account that listeners know of */
+  /** the account last reported to listeners */
   let shown: Hex | null = null
   const sent: SentCalls = new Map()
-  /** transactions of this page, by the hash that it got */
+  /** transactions of this page, by the hash that the page received */
   const written = new Map<Hex, { network: WalletNetwork; id: string }>()
   const listeners = new Map<string, Set<Listener>>()
 
@@ -77,14 +77,14 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
       try {
         listener(value as never)
       } catch (error) {
-        // A listener's error is its own.
+        // Errors of a listener must not reach the provider.
         queueMicrotask(() => {
           throw error
         })
       }
   }
 
-  /** Tells listeners of the account of the present network, if it is another than they know. */
+  /** Reports the account of the current network to listeners, if it differs from the last one reported. */
   function show(account: Hex | null): void {
     if (account === shown) return
     const before = shown
@@ -126,10 +126,10 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
   async function switchTo(params: readonly unknown[]): Promise<null> {
     const chainId = Number(quantityOf(objectOf(params[0], 'network').chainId, 'chainId'))
     const next = all.get(chainId)
-    // Not 4902: after it, wagmi tries to add the network, and then blames the user.
+    // Do not use 4902: after it, wagmi tries to add the network, and then reports that the user rejected it.
     if (next === undefined) throw new ProviderError(4901, `This wallet does not serve network ${chainId}.`)
     if (next === current) return null
-    // Who is signed in remains so: an empty list of accounts would end the session of the page.
+    // Keep the user signed in: an empty list of accounts would end the session of the page.
     const account = current.isSignedIn() ? await next.signIn() : await next.account()
     current = next
     rememberChain(chainId)
@@ -160,8 +160,8 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
   }
 
   /**
-   * Reads a receipt. The service may have sent a transaction again, for a higher fee and so under another hash: then the
-   * receipt is that of the hash that was mined.
+   * Reads a receipt. If the service has sent the transaction again, with a higher fee and therefore another hash,
+   * returns the receipt of the hash that was mined.
    */
   async function receiptOf(params: readonly unknown[]): Promise<unknown> {
     const network = current
@@ -219,7 +219,7 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
       case 'eth_sendTransaction':
         return sendTransaction(params)
       case 'personal_sign': {
-        // Some applications send the account first.
+        // Some applications pass the account first.
         const [message, account] = isAddress(params[0]) && !isAddress(params[1]) ? [params[1], params[0]] : params
         return sign('/v1/signatures/message', messageOf(message), account)
       }
@@ -265,7 +265,7 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
 
 const REMEMBERED = 'chatelaine.chainId'
 
-/** Returns the network of the last switch; NaN: none. A browser may refuse its storage, and a server has none. */
+/** Returns the chain id of the last switch; NaN: none. A browser may reject storage, and a server has none. */
 function rememberedChain(): number {
   try {
     return Number(globalThis.localStorage.getItem(REMEMBERED) ?? Number.NaN)
@@ -278,7 +278,7 @@ function rememberChain(chainId: number): void {
   try {
     globalThis.localStorage.setItem(REMEMBERED, String(chainId))
   } catch {
-    // The next page begins with the first network.
+    // Without storage, the next page begins with the first network.
   }
 }
 

@@ -9,10 +9,10 @@ type Waiting = {
   reject(error: unknown): void
 }
 
-/** calls per request, the limit of the API */
+/** maximum calls per request, as in the API */
 const MAX_BATCH = 50
 
-/** Methods that read the network. All other methods are the wallet's own, or refused. */
+/** Methods that read the network. All other methods are the wallet's own, or rejected. */
 export const READS: ReadonlySet<string> = new Set([
   'eth_blockNumber',
   'eth_call',
@@ -34,7 +34,7 @@ export const READS: ReadonlySet<string> = new Set([
 /**
  * Sends the reads of one turn of the event loop in one request.
  * @param send  posts a batch
- * @returns a function that makes one read, and throws its own error
+ * @returns a function that makes one read, and throws that read's own error
  */
 export function collectReads(
   send: (calls: Call[]) => Promise<unknown>,

@@ -14,7 +14,7 @@ type Settings = Omit<ClientOptions, 'session' | 'token'> & { session: Session }
 
 const Context = createContext<{ session: Session; wallet: Client } | null>(null)
 
-/** Gives the session and its wallet to the components inside. */
+/** Provides the session and its wallet to the components inside. */
 export function WalletProvider({ children, ...settings }: Settings & { children?: ReactNode }): ReactElement {
   const { session, origin } = settings
   // oxlint-disable-next-line react-hooks/exhaustive-deps -- other settings are those of the first render
@@ -28,7 +28,10 @@ function useValue() {
   return value
 }
 
-/** Returns the state of the session, and renders again when it changes. While a page is drawn on a server it is `unknown`. */
+/**
+ * Returns the state of the session, and renders again when it changes. During rendering on a server, the state is
+ * `unknown`.
+ */
 export function useSession(): SessionState & Pick<Session, 'signIn' | 'signOut'> {
   const { session } = useValue()
   const acts = useMemo(
@@ -49,7 +52,7 @@ export function useSession(): SessionState & Pick<Session, 'signIn' | 'signOut'>
 
 const UNKNOWN: SessionState = { status: 'unknown' }
 
-/** Returns the client of the user; null unless somebody is signed in. */
+/** Returns the client of the user; null unless a user is signed in. */
 export function useWallet(): Client | null {
   const { wallet } = useValue()
   return useSession().status === 'signed-in' ? wallet : null
@@ -61,11 +64,11 @@ type ButtonProps = {
   signOut?: ReactNode
   permissions?: readonly string[]
   className?: string
-  /** gets what `signIn` or `signOut` throws; absent: the browser reports it as an unhandled rejection */
+  /** receives errors of `signIn` or `signOut`; if absent, the browser reports them as unhandled rejections */
   onError?: (error: unknown) => void
 }
 
-/** A button that signs in or out. It is disabled while the session is unknown. */
+/** Renders a button that signs in or out. It is disabled while the session is unknown. */
 export function SignInButton({
   signIn = 'Sign in',
   signOut = 'Sign out',

@@ -3,8 +3,8 @@ import { toAccount } from 'viem/accounts'
 import { ClientError, createClient, type ClientOptions, type Client } from '../index.ts'
 
 /**
- * Makes a viem account of the signed-in user: it signs messages and typed data through the service (x402, SIWE, XMTP).
- * It signs no transactions, because the service chooses nonce and fees: use `write` and `send` of the client.
+ * Creates a viem account of the signed-in user: it signs messages and typed data through the service (x402, SIWE,
+ * XMTP). It does not sign transactions, because the service sets nonce and fees: use `write` and `send` of the client.
  * @param wallet  a client, or the options of one
  * @throws SignedOut  if there is no session
  */

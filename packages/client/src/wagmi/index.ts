@@ -1,14 +1,14 @@
 import type { CreateConnectorFn } from '@wagmi/core'
 import { createProvider, type Provider, type ProviderOptions } from '../provider/index.ts'
 
-/** The options of `createProvider`, or a `provider` that exists already. */
+/** Options of `createProvider`, or an existing `provider`. */
 export type ChatelaineOptions = (ProviderOptions | { provider: Provider }) & {
-  /** default `chatelaine`: wagmi remembers the last connector by it */
+  /** default `chatelaine`; wagmi remembers the last connector by this id */
   id?: string
   name?: string
-  /** data URI */
+  /** icon as a data URI */
   icon?: string
-  /** the domain of the installation, reversed: wagmi then drops the same wallet where it is also announced (EIP-6963) */
+  /** domain of the installation, reversed: wagmi then lists a wallet once that is also announced (EIP-6963) */
   rdns?: string
 }
 
@@ -47,7 +47,7 @@ export function chatelaine({
       type: 'chatelaine',
       ...(icon === undefined ? {} : { icon }),
       ...(rdns === undefined ? {} : { rdns }),
-      // A sign-in outside of wagmi, as by a button of the page, connects too.
+      // A sign-in outside of wagmi, as by a button of the page, also connects.
       setup: async () => {
         open()
           .on('connect', ({ chainId }) => {
