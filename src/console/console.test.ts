@@ -6,7 +6,7 @@ import { rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { reseal } from '../../test/reseal.ts'
 import { CONSOLE_ROLES, putOperator, type ConsoleRole } from '../operator/operators.ts'
 import { listActions } from '../operator/actions.ts'
-import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.ts'
+import { ACTIONS, type ActionName } from './actions.ts'
 import { en } from '../texts/en.ts'
 
 let world: Rehearsal
@@ -90,8 +90,28 @@ const TARGET = 'DEV-target'
 const fieldsOf = (name: ActionName): Record<string, string> =>
   ({ 'add-operator': { role: 'viewer' } } as Partial<Record<ActionName, Record<string, string>>>)[name] ?? {}
 
+/** Who may do what, as docs/operate/console.md says: written here again, so that a change of the product is seen. */
+const MAY: Record<ActionName, ConsoleRole[]> = {
+  freeze: ['owner', 'operator', 'support'],
+  'sign-out': ['owner', 'operator', 'support'],
+  'cancel-export': ['owner', 'operator', 'support'],
+  'cancel-transaction': ['owner', 'operator', 'support'],
+  'speed-up-transaction': ['owner', 'operator', 'support'],
+  unfreeze: ['owner', 'operator'],
+  'resume-account': ['owner', 'operator'],
+  suspend: ['owner', 'operator'],
+  resume: ['owner', 'operator'],
+  'rotate-secret': ['owner', 'operator'],
+  'reset-secret': ['owner', 'operator'],
+  'create-sponsor': ['owner', 'operator'],
+  'set-network': ['owner', 'operator'],
+  'add-operator': ['owner'],
+  'remove-operator': ['owner'],
+}
+const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
+
 test('each role may do only its actions: the table of refusals', async (t) => {
-  const actions = Object.entries(ACTIONS) as [ActionName, ConsoleAction][]
+  const actions = Object.keys(ACTIONS) as ActionName[]
   const browsers = new Map<ConsoleRole, { browser: Browser; csrf: string }>()
   for (const role of CONSOLE_ROLES) {
     const { browser } = await visit(`the-${role}`, role)
@@ -108,23 +128,23 @@ test('each role may do only its actions: the table of refusals', async (t) => {
   }
   const stranger = openBrowser(world.origin)
   const { browser: none } = await visit('roleless', null)
-  for (const [name, action] of actions) {
+  for (const name of actions) {
     const form = { target: TARGET, confirm: TARGET, ...fieldsOf(name) }
     const signedOut = await post(stranger, name, form)
     await t.test(`${name} signed out`, () => assert.match(signedOut.url.pathname, /^\/login\//))
     refusals += 1
     await refused(`${name} without a role`, await post(none, name, form), 404)
     for (const [role, { browser, csrf }] of browsers) {
-      if (mayDo(role, name)) {
+      if (MAY[name].includes(role)) {
         await refused(`${name} as ${role}, from another site`, await post(browser, name, { ...form, csrf: 'x' }), 400)
-        if (action.isSensitive)
+        if (SENSITIVE.includes(name))
           await refused(`${name} as ${role}, name not typed`, await post(browser, name, { ...form, csrf, confirm: 'x' }), 400) // prettier-ignore
       } else await refused(`${name} as ${role}`, await post(browser, name, { ...form, csrf }), 403)
     }
   }
   await growOld()
-  for (const [name, action] of actions) {
-    if (!action.isSensitive) continue
+  for (const name of actions) {
+    if (!SENSITIVE.includes(name)) continue
     const { browser, csrf } = browsers.get('owner')!
     const page = await post(browser, name, { target: TARGET, confirm: TARGET, ...fieldsOf(name), csrf })
     await t.test(`${name} with an old sign-in`, () => assert.match(page.url.pathname, /^\/login\//))
