@@ -77,7 +77,7 @@ async function askNft(reads: Reads, entry: Entry): Promise<Static<typeof Nft> | 
   }
 }
 
-type Piece = { tokenType: string; token: Hex; id: bigint }
+type NftKey = { tokenType: string; token: Hex; id: bigint }
 
 const lower = (address: Hex): Hex => address.toLowerCase() as Hex
 const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
@@ -85,7 +85,7 @@ const word = (value: bigint | Hex): string => wordDigits(BigInt(value))
 /**
  * Asks for the count, by `ownerOf(uint256)` or `balanceOf(address,uint256)`. A contract that does not answer counts 0.
  */
-async function askCount(reads: Reads, { tokenType, token, id, owner }: Piece & { owner: Hex }): Promise<bigint> {
+async function askCount(reads: Reads, { tokenType, token, id, owner }: NftKey & { owner: Hex }): Promise<bigint> {
   const isSingle = tokenType === 'ERC721'
   const data: Hex = isSingle ? `0x6352211e${word(id)}` : `0x00fdd58e${word(owner)}${word(id)}`
   const result = await reads.call({ to: lower(token), data, gas: CALL_GAS })
@@ -96,7 +96,7 @@ async function askCount(reads: Reads, { tokenType, token, id, owner }: Piece & {
 }
 
 /** Asks for the URI of the metadata, by `tokenURI(uint256)` or `uri(uint256)` with its id filled in (ERC-1155). */
-async function askUri(reads: Reads, { tokenType, token, id }: Piece): Promise<string | null> {
+async function askUri(reads: Reads, { tokenType, token, id }: NftKey): Promise<string | null> {
   const selector = tokenType === 'ERC721' ? 'c87b56dd' : '0e89341c'
   const result = await reads.call({ to: lower(token), data: `0x${selector}${word(id)}`, gas: CALL_GAS })
   const uri = 'reverted' in result ? null : decodeText(result.data, MAX_URI)
