@@ -61,7 +61,7 @@ test('a role ends at the next request, and a sign-out ends the console', async (
   assert.equal((await browser.go('/console')).status, 404)
   await putOperator(world.app, { userId: 'DEV-brief', role: 'support' })
   assert.equal((await browser.go('/console')).status, 200)
-  const account = await browser.go('/account')
+  const account = await browser.go('/account/security')
   await browser.submit(account, '/account/sessions/end-everywhere')
   assert.match((await browser.go('/console')).url.pathname, /^\/login\//)
 })
@@ -76,7 +76,7 @@ test('a role of a row that the authorization server did not write is none', asyn
 
 test('a role belongs to the identity that signs in, not to its account', async () => {
   const { browser } = await visit('first', null)
-  const account = await browser.go('/account')
+  const account = await browser.go('/account/security')
   const away = await browser.submit(account, '/account/identities/add')
   await browser.submit(away, '/sign-in/', { username: 'second' })
   await putOperator(world.app, { userId: 'DEV-second', role: 'owner' })

@@ -321,6 +321,7 @@ const FOR_MACHINES = [
   'GET /v1/users/{userId}/balance',
   'GET /v1/users/{userId}/balance/{tokenAddress}',
   'GET /v1/users/{userId}/balances',
+  'GET /v1/users/{userId}/nfts',
   'GET /v1/users/{userId}/history',
 ]
 

@@ -101,7 +101,7 @@ test('it reads profile, balances and history of who signed in to the application
   assert.equal(profile.status, 200)
   assert.deepEqual(profile.body, (await here.alice.get('/v1/users/DEV-alice')).body)
   const { erc20 } = here.facts.contracts
-  for (const path of ['balance', `balance/${erc20}`, 'balances', 'history']) {
+  for (const path of ['balance', `balance/${erc20}`, 'balances', 'nfts', 'history']) {
     const answer = await get(`/v1/users/DEV-alice/${path}`, machine)
     assert.equal(answer.status, 200, path)
     assert.deepEqual(answer.body, (await here.alice.get(`/v1/users/DEV-alice/${path}`)).body, path)
@@ -109,7 +109,7 @@ test('it reads profile, balances and history of who signed in to the application
 })
 
 test('others are refused with one body, whether or not they exist', async () => {
-  for (const path of ['', '/balance', `/balance/${here.facts.contracts.erc20}`, '/balances', '/history']) {
+  for (const path of ['', '/balance', `/balance/${here.facts.contracts.erc20}`, '/balances', '/nfts', '/history']) {
     const [bob, nobody] = await Promise.all(
       ['DEV-bob', 'DEV-nobody'].map((id) => get(`/v1/users/${id}${path}`, machine)),
     )
@@ -122,7 +122,7 @@ test('others are refused with one body, whether or not they exist', async () => 
 
 test('it does nothing that only a user may: every other route refuses it as 403 insufficient_scope', async () => {
   const document = (await here.request('/openapi.json')).body
-  const open = new Set(['balance', 'balance/{tokenAddress}', 'balances', 'history', ''].map((end) => `/v1/users/{userId}${end && `/${end}`}`).concat('/v1/users')) // prettier-ignore
+  const open = new Set(['balance', 'balance/{tokenAddress}', 'balances', 'nfts', 'history', ''].map((end) => `/v1/users/{userId}${end && `/${end}`}`).concat('/v1/users')) // prettier-ignore
   let refused = 0
   for (const [path, methods] of Object.entries(
     document.paths as Record<string, Record<string, { security?: Record<string, unknown>[] }>>,
