@@ -87,7 +87,7 @@ test('the commands of a change: prepare, switch, drop, each the way back of the 
   assert.deepEqual(await kids(), { keys: [c, d], seals: [q] })
   assert.equal((await stat(join(folder, 'keys.json'))).mode & 0o777, 0o600)
   assert.doesNotMatch(await readFile(join(folder, 'keys.public.json'), 'utf8'), /"d"/)
-  assert.match((await run('authenticate-rows')).said, /^0 applications and 0 linked identities/)
+  assert.match((await run('authenticate-rows')).said, /^0 applications, 0 linked identities and 0 operators/)
 })
 
 test('a rotation ends without its new keys only where the new keys do not sign, and the old ones are what is left', async () => {
@@ -149,14 +149,14 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   assert.equal(refused.code, 1)
   assert.match(refused.said, /The rows have changed since you listed them. Nothing was changed/)
   const second = await list()
-  assert.match(second.said, /^0 applications and 123 linked identities have no valid seal/m)
+  assert.match(second.said, /^0 applications, 123 linked identities and 0 operators of the console have no valid seal/m)
   assert.notEqual(second.digest, first.digest)
   await inDatabase((db) => db.deleteFrom('identities').where('provider', '=', 'EVIL').execute())
   assert.match(
     (await run('authenticate-rows', '--accept', first.digest)).said,
-    /122 linked identities, 0 rows of sign-ins. 0 identities sign in to their own account again/,
+    /122 linked identities, 0 operators of the console, 0 rows of sign-ins. 0 identities sign in to their own account again/,
   )
-  assert.match((await list()).said, /^0 applications and 0 linked identities/)
+  assert.match((await list()).said, /^0 applications, 0 linked identities and 0 operators/)
 
   // An identity that has an account of its own, and was moved to another.
   assert.doesNotMatch(second.said, /this link was forged/)
@@ -176,7 +176,7 @@ test('after a leak nothing counts that the old key proved, nor its renewal, unti
   )
   assert.match(
     (await run('authenticate-rows', '--accept', half.digest)).said,
-    /0 linked identities, 0 rows of sign-ins. 1 identities sign in to their own account again/,
+    /0 linked identities, 0 operators of the console, 0 rows of sign-ins. 1 identities sign in to their own account again/,
   )
   await inDatabase(async (db) => {
     const rows = await db.selectFrom('identities').select(['subject', 'account_id']).where('subject', 'in', ['half', '1']).orderBy('subject').execute() // prettier-ignore
@@ -204,8 +204,8 @@ test('applications that are not believed are listed and accepted, all of them an
   const refused = await run('authenticate-rows', '--accept', first.digest)
   assert.deepEqual([refused.code, /The rows have changed/.test(refused.said)], [1, true])
   await inDatabase((db) => db.updateTable('applications').set({ kind: 'confidential' }).execute())
-  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Accepted: 1 applications, 0 consents, 0 linked identities, 0 rows/) // prettier-ignore
-  assert.match((await list()).said, /^0 applications and 0 linked/)
+  assert.match((await run('authenticate-rows', '--accept', first.digest)).said, /^Accepted: 1 applications, 0 consents, 0 linked identities, 0 operators of the console, 0 rows/) // prettier-ignore
+  assert.match((await list()).said, /^0 applications, 0 linked/)
 
   const [made] = (await kids()).seals
   await run('prepare')
@@ -225,5 +225,8 @@ test('applications that are not believed are listed and accepted, all of them an
   await run('prepare')
   await run('switch')
   await run('drop', '--leaked')
-  assert.match((await list()).said, /^1 applications and 122 linked identities have no valid seal/m)
+  assert.match(
+    (await list()).said,
+    /^1 applications, 122 linked identities and 0 operators of the console have no valid seal/m,
+  )
 })
