@@ -174,6 +174,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
       await grant(first, ['profile', 'email'])
       await goOn(first)
       const address = await addressOn(first)
+      await first.goto(`${here.facts.origin}/account/security`)
       // The session is of today: glewlwyd on SQLite says of everybody that it asked them in 1970.
       assert.match(
         await first.locator('body').innerText(),

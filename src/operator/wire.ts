@@ -281,7 +281,7 @@ const changeOf = {
   ...shared,
   params: Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
   querystring: NoQuery,
-  ...answers(TransactionChange, 404, 409),
+  ...answers(TransactionChange, 404, 409, 413, 415),
 }
 export const cancelTransaction = {
   ...changeOf,

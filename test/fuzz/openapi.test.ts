@@ -126,7 +126,18 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     abi: 'mint(address to, uint256 amount) public',
     args: [alice.address, '1000000'],
   })
-  const ids: string[] = ['tx_00000000-0000-4000-8000-000000000000', `0x${'ab'.repeat(32)}`]
+  /** by what they begin with, so that no kind crowds out another */
+  const ids: Record<string, string[]> = {
+    tx: ['tx_00000000-0000-4000-8000-000000000000'],
+    '0x': [`0x${'ab'.repeat(32)}`],
+  }
+  // A text needs its user's approval.
+  const asked = await here.request('/v1/signatures/message', {
+    method: 'POST',
+    headers: { authorization: `Bearer ${alice.token}`, 'content-type': 'application/json', 'idempotency-key': 'asked' },
+    body: '{"message":"Hello"}',
+  })
+  ids.apr = [(asked.body as { approval: { id: string } }).approval.id]
   const cursors: string[] = []
   const addresses = [
     erc20,
@@ -206,13 +217,15 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
       const cursor = headers['x-next-cursor']
       if (typeof cursor === 'string') remember(cursors, cursor)
       const found = /"((?:tx|sig|apr)_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
-      if (found !== undefined && !ids.includes(found)) remember(ids, found)
+      if (found === undefined) return
+      const some = (ids[/^(?:0x|[a-z]+)/.exec(found)![0]] ??= [])
+      if (!some.includes(found)) remember(some, found)
     },
     pool: {
       tokens: { own: alice.token, other: bob.token },
       values: {
         userId: () => users,
-        id: () => ids,
+        id: () => Object.values(ids).flatMap((some) => some.slice(-10)),
         address: () => addresses,
         tokenAddress: () => addresses,
         token: () => addresses,
