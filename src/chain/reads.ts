@@ -98,7 +98,7 @@ function readsAt({ rpc }: { rpc: Rpc }, block: Block, answers: BlockAnswers): Re
       ),
     hasCode: (address) => shared(`k${address}`, async () => isCode(await rpc.call('eth_getCode', [address, at]))),
     state: async (method, params) => {
-      // Store an object, whose size the memory of answers counts.
+      // Wrap the bytes in an object: the response cache counts its size.
       const { data } = await shared(`${method}${params.join()}`, async () => ({
         data: readBytes(await rpc.call(method, [...params, at]), method),
       }))

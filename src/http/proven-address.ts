@@ -19,7 +19,7 @@ export type StoredAddress = {
 type ProofState = {
   /** the signer's identity, fixed for the life of the process: a signer with another one is rejected until a restart */
   identity: Verifier | null
-  /** identity stored in the database, and when the unavailable signer was last asked */
+  /** Identity from the database, used while the signer is unavailable. `askedAt`: last attempt to reach the signer */
   kept: { identity: Verifier; askedAt: number } | null
   asking: Promise<Verifier> | null
   /** by user id: address and attestation that were checked */

@@ -204,7 +204,7 @@ export const approvals: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ApprovalsTexts>
         'This service does not recognize the effect of this signature. It could cost you everything in your account. Approve it only if you understand it fully.',
       power: 'A holder of this signature can act for your account. There is no limit on the amount.',
       long: 'This permission lasts for more than a day. It can be used at any time until it ends.',
-      'no-chain': 'This names no network, so it may count on other networks too.',
+      'no-chain': 'This names no network, so it may be valid on other networks.',
       'other-domain':
         'This is for another site than the one that asks. The recipient of the signature could pretend to be you there.',
       recipient: 'The proceeds of this trade go to another address, not to your account.',

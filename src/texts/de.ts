@@ -187,7 +187,7 @@ export const de: Texts = {
     not_found: ['Seite nicht gefunden', 'Unter dieser Adresse gibt es nichts.'],
     database_unavailable: [
       'Der Dienst ist im Moment nicht verfügbar',
-      'Nichts ist verloren. Versuchen Sie es in Kürze noch einmal.',
+      'Was Sie abgeschickt haben, kann schon gewirkt haben. Prüfen Sie es in Kürze, bevor Sie es noch einmal abschicken.',
     ],
     shutting_down: ['Der Dienst startet neu', 'Versuchen Sie es in Kürze noch einmal.'],
     invalid_address: [
@@ -248,7 +248,10 @@ export const de: Texts = {
       'Das Netzwerk antwortet nicht',
       'Es wurde nichts Neues gesendet. Versuchen Sie es in Kürze noch einmal.',
     ],
-    chain_timeout: ['Das Netzwerk antwortet nicht', 'Versuchen Sie es in Kürze noch einmal.'],
+    chain_timeout: [
+      'Das Netzwerk antwortet nicht',
+      'Es wurde nichts Neues gesendet. Versuchen Sie es in Kürze noch einmal.',
+    ],
     signer_unavailable: [
       'Der Dienst ist im Moment nicht verfügbar',
       'Senden Sie dasselbe Formular noch einmal ab: Ausgeführt wird es nur einmal, egal wie oft Sie es absenden.',
@@ -257,7 +260,7 @@ export const de: Texts = {
     idempotency_key_reused: ['Dieses Formular wurde schon für etwas anderes benutzt', 'Beginnen Sie von vorn.'],
     internal_error: [
       'Bei uns ist etwas schiefgegangen',
-      'Versuchen Sie es noch einmal. Wenn es wieder geschieht, wenden Sie sich an den Support.',
+      'Was Sie abgeschickt haben, kann schon gewirkt haben. Prüfen Sie es, bevor Sie es noch einmal abschicken. Wenn es wieder geschieht, wenden Sie sich an den Support.',
     ],
   },
   userMessages,

@@ -187,7 +187,10 @@ export const en = {
     ],
     rate_limited: ['Too many requests', 'Wait a moment, then try again.'],
     not_found: ['Page not found', 'There is nothing at this address.'],
-    database_unavailable: ['The service is not available at the moment', 'Nothing is lost. Try again in a moment.'],
+    database_unavailable: [
+      'The service is not available at the moment',
+      'Your input may have taken effect. Check it in a moment, before you submit it again.',
+    ],
     shutting_down: ['The service is restarting', 'Try again in a moment.'],
     invalid_address: [
       'This is not an address',
@@ -235,14 +238,17 @@ export const en = {
       'The operator of this service must review the account first. Contact support.',
     ],
     chain_unavailable: ['The network is not responding', 'Nothing new was sent. Try again in a moment.'],
-    chain_timeout: ['The network is not responding', 'Try again in a moment.'],
+    chain_timeout: ['The network is not responding', 'Nothing new was sent. Try again in a moment.'],
     signer_unavailable: [
       'The service is not available at the moment',
       'Submit the same form again. It takes effect only once.',
     ],
     overloaded: ['The service is busy', 'Try again in a moment.'],
     idempotency_key_reused: ['This form was already used for something else', 'Start again.'],
-    internal_error: ['Something went wrong on our side', 'Try again. If it happens again, contact support.'],
+    internal_error: [
+      'Something went wrong on our side',
+      'Your input may have taken effect. Check it before you submit it again. If it happens again, contact support.',
+    ],
   } as Record<PageCode, [title: string, help: string]>,
   /** what an application may show to its user for each refusal of the API */
   userMessages,

@@ -182,7 +182,7 @@ export const es: Texts = {
     not_found: ['Página no encontrada', 'No hay nada en esta dirección.'],
     database_unavailable: [
       'El servicio no está disponible en este momento',
-      'No se ha perdido nada. Inténtalo de nuevo dentro de un momento.',
+      'Puede que lo que enviaste ya haya tenido efecto. Compruébalo dentro de un momento, antes de enviarlo otra vez.',
     ],
     shutting_down: ['El servicio se está reiniciando', 'Inténtalo de nuevo dentro de un momento.'],
     invalid_address: [
@@ -237,7 +237,7 @@ export const es: Texts = {
       'El operador de este servicio tiene que revisarla antes. Ponte en contacto con el soporte.',
     ],
     chain_unavailable: ['La red no responde', 'No se ha enviado nada nuevo. Inténtalo de nuevo dentro de un momento.'],
-    chain_timeout: ['La red no responde', 'Inténtalo de nuevo dentro de un momento.'],
+    chain_timeout: ['La red no responde', 'No se ha enviado nada nuevo. Inténtalo de nuevo dentro de un momento.'],
     signer_unavailable: [
       'El servicio no está disponible en este momento',
       'Envía otra vez el mismo formulario: lo que envías sale una sola vez, por muchas veces que lo repitas.',
@@ -246,7 +246,7 @@ export const es: Texts = {
     idempotency_key_reused: ['Este formulario ya se usó para otra cosa', 'Empieza de nuevo.'],
     internal_error: [
       'Algo ha fallado por nuestra parte',
-      'Inténtalo de nuevo. Si vuelve a pasar, ponte en contacto con el soporte.',
+      'Puede que lo que enviaste ya haya tenido efecto. Compruébalo antes de enviarlo otra vez. Si vuelve a pasar, ponte en contacto con el soporte.',
     ],
   },
   userMessages,

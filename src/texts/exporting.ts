@@ -111,9 +111,9 @@ export const exporting: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ExportTexts> = 
   fr: {
     title: 'Exporter votre clé',
     whatItIs:
-      'La clé, c’est le compte lui-même. Avec elle, vous pouvez l’utiliser dans n’importe quel portefeuille, sans ce service. Le compte reste aussi ici.',
+      'Toute personne qui a cette clé contrôle ce compte. Vous pouvez utiliser la clé dans n’importe quel portefeuille, sans ce service. Vous pouvez aussi continuer à utiliser le compte ici.',
     danger:
-      'Toute personne qui a la clé peut dépenser à tout moment ce que contient ce compte. Elle ne peut être ni changée ni reprise, et personne ne peut aider après un vol.',
+      'Toute personne qui a la clé peut dépenser à tout moment ce que contient ce compte. Une clé ne peut être ni changée ni révoquée. Si elle est volée, personne ne peut récupérer vos fonds.',
     delay: (time) =>
       `La clé peut être téléchargée ${time} après votre demande. Chaque page de votre compte le signale, et vous pouvez annuler jusque-là.`,
     ask: 'Demander la clé',

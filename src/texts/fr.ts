@@ -184,7 +184,7 @@ export const fr: Texts = {
     not_found: ['Page introuvable', 'Il n’y a rien à cette adresse.'],
     database_unavailable: [
       'Le service n’est pas disponible pour le moment',
-      'Rien n’est perdu. Réessayez dans un instant.',
+      'Ce que vous avez envoyé a peut-être déjà pris effet. Vérifiez dans un instant, avant de l’envoyer à nouveau.',
     ],
     shutting_down: ['Le service redémarre', 'Réessayez dans un instant.'],
     invalid_address: [
@@ -242,14 +242,17 @@ export const fr: Texts = {
       'L’opérateur de ce service doit d’abord l’examiner. Contactez le support.',
     ],
     chain_unavailable: ['Le réseau ne répond pas', 'Rien de nouveau n’a été envoyé. Réessayez dans un instant.'],
-    chain_timeout: ['Le réseau ne répond pas', 'Réessayez dans un instant.'],
+    chain_timeout: ['Le réseau ne répond pas', 'Rien de nouveau n’a été envoyé. Réessayez dans un instant.'],
     signer_unavailable: [
       'Le service n’est pas disponible pour le moment',
       'Envoyez de nouveau le même formulaire\u202f: l’envoi se fait une seule fois, quel que soit le nombre d’essais.',
     ],
     overloaded: ['Le service est très sollicité', 'Réessayez dans un instant.'],
     idempotency_key_reused: ['Ce formulaire a déjà servi à autre chose', 'Recommencez.'],
-    internal_error: ['Une erreur s’est produite chez nous', 'Réessayez. Si cela se reproduit, contactez le support.'],
+    internal_error: [
+      'Une erreur s’est produite chez nous',
+      'Ce que vous avez envoyé a peut-être déjà pris effet. Vérifiez avant de l’envoyer à nouveau. Si cela se reproduit, contactez le support.',
+    ],
   },
   userMessages,
   exporting: exporting.fr,

@@ -124,7 +124,10 @@ export function exportPages(
 
   function assertOffered(): void {
     if (app.config.KEY_EXPORT !== 'on')
-      throw new AppError('export_disabled', 'The operator has not enabled key export. Nothing was exported.')
+      throw new AppError(
+        'export_disabled',
+        'The operator has not enabled key export. Nothing was exported. Ask the operator to enable it.',
+      )
   }
 }
 

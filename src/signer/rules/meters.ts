@@ -15,7 +15,7 @@ export type Meters = {
    * digits or ANY_SPONSOR
    */
   at: (at: number, account: string) => ReadMeter
-  /** adds to each charge, for the record, the time from which the meter's later-dated contents count */
+  /** Returns each charge with the time from which later-dated contents of its meter count; for the record. */
   dated: (charges: readonly MeterCharge[]) => DatedCharge[]
   /**
    * adds charges to the meters in memory, so that the next read includes them; inside the transaction that writes the

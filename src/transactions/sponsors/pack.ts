@@ -125,7 +125,7 @@ async function carryGroup(app: App, chain: Chain, members: SignedOperation[]): P
 }
 
 /**
- * Thrown if this sponsor cannot send a transaction and another one may; nothing is bound. `isTooDear`: this sponsor
+ * Thrown if this sponsor cannot send a transaction but another sponsor might; nothing is bound. `isTooDear`: this sponsor
  * could send it with fewer operations.
  */
 export class CannotCarry extends Error {
@@ -255,7 +255,7 @@ async function bindOuter(
       to: intent.to,
       data: intent.data,
       operations,
-      // It is unchecked whether this sponsor has permission for another space.
+      // In another space, this sponsor's permission has not been checked.
       isRepacked: space !== chain.gasSpace || group.some(({ isRepacked }) => isRepacked),
     }),
     // Request the balance together with the rest, so that it is known when it is needed.

@@ -9,7 +9,7 @@ export function isSameOrigin(request: Incoming, publicOrigin: string): boolean {
   return site === null ? headerOf(request, 'origin') === publicOrigin : site === 'same-origin'
 }
 
-/** Returns whether a request can be one of a user who opens a page: not of a frame, an image, a script or a preview. */
+/** Returns whether a user may have opened this as a page: no frame, image, script or preview. */
 export function isOpened(request: Incoming): boolean {
   const dest = headerOf(request, 'sec-fetch-dest')
   return (dest === null || dest === 'document') && headerOf(request, 'sec-purpose') === null

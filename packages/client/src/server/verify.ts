@@ -74,7 +74,7 @@ function issuerOf(text: string, send = globalFetch): Promise<Issuer> {
 function discover(text: string, send: Fetch): Promise<Issuer> {
   const issuer = new URL(text)
   const inFlight = new Map<string, Promise<Response>>()
-  // Tokens that arrive together wait for one answer.
+  // Concurrent verifications share one request.
   const shared = async (input: string, init: RequestInit): Promise<Response> => {
     const flight = inFlight.get(input) ?? send(input, init).finally(() => inFlight.delete(input))
     inFlight.set(input, flight)
