@@ -288,7 +288,7 @@ export const de: Texts = {
     toMyself: 'an Sie selbst',
     states: {
       SUBMITTED: 'unterwegs',
-      MINED: 'ausgeführt',
+      MINED: 'bestätigt',
       FINALIZED: 'abgeschlossen',
       REVERTED: 'vom Smart Contract abgelehnt',
       FAILED: 'fehlgeschlagen',

@@ -273,7 +273,7 @@ export const es: Texts = {
     toMyself: 'a ti',
     states: {
       SUBMITTED: 'en curso',
-      MINED: 'realizada',
+      MINED: 'confirmada',
       FINALIZED: 'completada',
       REVERTED: 'rechazada por el contrato inteligente',
       FAILED: 'fallida',

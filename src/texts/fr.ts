@@ -279,7 +279,7 @@ export const fr: Texts = {
     toMyself: 'à vous-même',
     states: {
       SUBMITTED: 'en cours',
-      MINED: 'effectuée',
+      MINED: 'confirmée',
       FINALIZED: 'terminée',
       REVERTED: 'refusée par le contrat intelligent',
       FAILED: 'en échec',
