@@ -71,6 +71,13 @@ async function main([command, ...rest]) {
       return runNode(await withChain(everything), ['test/mutation/mutate.ts', ...rest])
     case 'docs':
       return runNode(await production(), ['src/cli/docs.ts', ...rest])
+    case 'client':
+      // What `npm pack packages/client` runs first, also in a checkout that has no tools yet.
+      return runNode(await everything(), [
+        'node_modules/typescript/bin/tsc',
+        '-p',
+        join(ROOT, 'packages/client/tsconfig.build.json'),
+      ])
     case 'release':
       return runNode(await production(), ['scripts/release.mjs', ...rest])
     case 'site':

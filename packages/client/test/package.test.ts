@@ -1,7 +1,8 @@
 // tier: all, because it builds the package with the compiler, npm and a bundler
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +10,9 @@ import { gzipSync } from 'node:zlib'
 import { buildClient } from '../../../e2e/client-package.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+const PACKAGE = join(ROOT, 'packages/client')
 type Manifest = {
+  version: string
   exports: Record<string, { types: string; default: string }>
   peerDependencies: Record<string, string>
 }
@@ -31,6 +34,15 @@ test('the tarball has each entry with its types, the readme and the license, and
   assert.deepEqual(targets.filter((target) => !paths.includes(target.replace('./', ''))), []) // prettier-ignore
   const others = paths.filter((path) => !/^dist\/.+\.(js|d\.ts)$/.test(path))
   assert.deepEqual(others.toSorted(), ['LICENSE', 'README.md', 'package.json'])
+})
+
+test('a checkout packs it by one command, which brings the compiler', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-pack-'))
+  // What the launcher says of an installation goes to stderr: guides use the name on stdout.
+  const name = execFileSync('npm', ['pack', PACKAGE, '--silent'], { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }) // prettier-ignore
+  assert.equal(name, `chatelaine-client-${manifest.version}.tgz\n`)
+  assert.ok((await readFile(join(folder, name.trim()))).length > 20_000)
+  await rm(folder, { recursive: true })
 })
 
 test('each entry can be imported in Node.js, which has no page', () => {
