@@ -31,7 +31,8 @@ const READERS: Record<string, CallReader> = {
   'safeTransferFrom(address,address,uint256,bytes)': paysItem,
   'safeTransferFrom(address,address,uint256,uint256,bytes)': paysItem,
   'approve(address,uint256)': allowsAmount,
-  'increaseAllowance(address,uint256)': allowsAmount,
+  // An increase by 0 revokes nothing.
+  'increaseAllowance(address,uint256)': (args, at) => (args[1] === 0n ? null : allowsAmount(args, at)),
   'setApprovalForAll(address,bool)': ([to, isOn], { contract }) => allowsAll(contract, address(to), isOn === true),
   // Permit2
   'approve(address,address,uint160,uint48)': ([token, to, amount, until]) =>

@@ -109,6 +109,12 @@ test('the collectible with id 0 is given or allowed like any other', () => {
     assert.match(said(revoked), /^No longer allow /)
 })
 
+test('an allowance that is increased by 0 is not said to be revoked', () => {
+  const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
+  assert.match(said(callOf(usdc, '39509351', [bob, 0])), /^Run a program /)
+  assert.match(said(callOf(usdc, '39509351', [bob, 50])), /^Allow .*up to 0.00005 USDC/)
+})
+
 test('native currency with a token function does not make its contract the recipient of the tokens', () => {
   const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
   const described = callOf(usdc, '095ea7b3', [bob, 50], '1')
