@@ -398,6 +398,8 @@ create table requested_changes (
   transaction_id text primary key,
   chain_id bigint not null,
   change text not null check (change in ('cancel', 'speed-up')),
+  -- of the transaction at the request: a fee bump that was sent since then has met it
+  hash bytea not null,
   asked_at timestamptz not null default now(),
   -- when a process last undertook it: another one takes it over a minute later
   claimed_at timestamptz,

@@ -427,6 +427,7 @@ export type Database = {
     transaction_id: string
     chain_id: number
     change: 'cancel' | 'speed-up'
+    hash: Bytes
     asked_at: DefaultTime
     claimed_at: MaybeTime
     done_at: MaybeTime

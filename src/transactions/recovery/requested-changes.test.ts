@@ -40,6 +40,24 @@ test('an operator bumps a fee and cancels a write without its user, each request
   await assert.rejects(askToChange(world.db, { id: 'tx_none', change: 'cancel' }), hasCode('transaction_not_found'))
 })
 
+test('a change whose process died before it recorded the change is not made again', async () => {
+  const { app } = world.first
+  const writer = await world.writer('died')
+  const { id } = (await world.add(world.first, writer)).answer
+  for (const [change, count] of [
+    ['speed-up', 2],
+    ['cancel', 3],
+  ] as const) {
+    await askToChange(world.db, { id, change })
+    await makeRequestedChanges(app)
+    const unrecorded = { done_at: null, claimed_at: new Date(Date.now() - 61_000) }
+    await world.db.updateTable('requested_changes').set(unrecorded).where('transaction_id', '=', id).execute()
+    await makeRequestedChanges(app)
+    assert.notEqual((await readChange(id)(world.db))!.doneAt, null)
+    assert.equal((await attempts(id)).length, count, change)
+  }
+})
+
 test('a request that can no longer be met is rejected with its reason', async () => {
   const writer = await world.writer('late')
   const { answer } = await world.add(world.first, writer)

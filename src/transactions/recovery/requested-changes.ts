@@ -25,7 +25,7 @@ export async function askToChange(
 ): Promise<TransactionChange> {
   const row = await db
     .selectFrom('transactions')
-    .select(['chain_id', 'state', 'is_cancel'])
+    .select(['chain_id', 'state', 'is_cancel', 'hash'])
     .where('id', '=', id)
     .where('hash', 'is not', null)
     .executeTakeFirst()
@@ -35,7 +35,7 @@ export async function askToChange(
     throw new AppError('not_cancellable', `The transaction is already ${row.state}. Nothing was changed.`)
   if (change === 'cancel' && row.is_cancel)
     throw new AppError('not_cancellable', 'A cancellation was already sent. Nothing was changed. Bump its fee instead.')
-  const asked = { chain_id: row.chain_id, change }
+  const asked = { chain_id: row.chain_id, change, hash: row.hash! }
   await db
     .insertInto('requested_changes')
     .values({ transaction_id: id, ...asked })
@@ -71,23 +71,22 @@ export const startChanging = (app: App): Rounds =>
     makeRequestedChanges(app).catch((error: unknown) => app.telemetry.log.warn('changes_failed', {}, error)),
   )
 
+/** A request: `hash` is that of the transaction when it was made. */
+type Requested = Pick<TransactionChange, 'change'> & { id: string; hash: Uint8Array }
+
 /** Makes each requested change once. After a crash, another process takes it over a minute later. */
 export async function makeRequestedChanges(app: App): Promise<void> {
   const chains = [...app.chains.keys()]
   if (chains.length === 0) return
-  const { rows } = await sql<Pick<TransactionChange, 'change'> & { id: string; chain_id: number }>`
+  const { rows } = await sql<Requested & { chain_id: number }>`
     update requested_changes set claimed_at = now()
     where chain_id = any (${chains}::bigint[]) and done_at is null and refusal is null
       and (claimed_at is null or claimed_at < now() - interval '1 minute')
-    returning transaction_id as id, chain_id, change`.execute(app.db)
-  for (const { id, change, chain_id: chainId } of rows) await makeOne(app, app.chains.get(chainId)!, { id, change })
+    returning transaction_id as id, chain_id, change, hash`.execute(app.db)
+  for (const { chain_id: chainId, ...requested } of rows) await makeOne(app, app.chains.get(chainId)!, requested)
 }
 
-async function makeOne(
-  app: App,
-  chain: Chain,
-  { id, change }: { id: string; change: TransactionChange['change'] },
-): Promise<void> {
+async function makeOne(app: App, chain: Chain, { id, change, hash: asked }: Requested): Promise<void> {
   const { log } = app.telemetry
   const ended = (columns: { refusal: string } | { done_at: Date }) =>
     app.db
@@ -95,11 +94,15 @@ async function makeOne(
       .set(columns)
       .where('transaction_id', '=', id)
       .where('change', '=', change)
+      .where('hash', '=', asked)
       .execute()
   try {
     const row = await app.db.selectFrom('transactions').selectAll().where('id', '=', id).executeTakeFirstOrThrow()
     if (row.state !== 'SUBMITTED')
       throw new AppError('not_cancellable', `The transaction is already ${row.state}. Nothing was changed.`)
+    // A process that died after it had sent the change could not record that.
+    const isMade = change === 'cancel' ? row.is_cancel : Buffer.compare(row.hash!, asked) !== 0
+    if (isMade) return void (await ended({ done_at: new Date(app.clock.wall()) }))
     const { hash } = await (change === 'cancel' ? sendCancel : raiseFee)(app, chain, toBound(row))
     await ended({ done_at: new Date(app.clock.wall()) })
     log.warn('transaction_changed', { chainId: chain.chainId, id, change, hash })
