@@ -9,7 +9,7 @@ import { picture } from '../pages.ts'
 import type { Described } from './describe.ts'
 import type { Names } from './names.ts'
 import type { Move } from './read-call.ts'
-import { endOf, moveText, sentenceOf, tokenText } from './sentence.ts'
+import { endOf, moveText, sentenceOf, tokenText, withItem } from './sentence.ts'
 
 /** Milliseconds for which the button to approve waits after the page appears. */
 const WAITS_MS = 700
@@ -139,7 +139,8 @@ function stepsHtml(words: Texts, names: Names, { steps }: Described): string {
 function movesHtml(words: Texts, names: Names, moves: readonly Move[]): string {
   const texts = words.approvals
   return moves
-    .map((move, index) => {
+    .map((one, index) => {
+      const move = withItem(names, one)
       const isLastTo = moves[index + 1]?.to !== move.to || moves[index + 1]?.kind !== move.kind
       const [what, who] = headingsOf(texts, move)
       const hasEnd = move.kind === 'allows' ? move.amount !== '0' : move.until !== null

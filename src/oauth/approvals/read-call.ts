@@ -8,7 +8,10 @@ import type { EquivalentCall } from '../../messages/equivalent-call.ts'
 import { allows, allowsAll, allowsByPermit2, pays, paysNative, type Grant } from '../../messages/grants.ts'
 
 /** One asset that leaves the account, or may be taken from it. Addresses have checksums. */
-export type Move = Summary['moves'][number]
+export type Move = Summary['moves'][number] & {
+  /** true if the amount is an id at a contract of collectibles (`approve` and `transferFrom` of ERC-721) */
+  isItemThere?: true
+}
 /** Reads a call; null if it takes from another account. `own`: the account, lower-case. */
 type CallReader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
 
@@ -28,7 +31,8 @@ const READERS: Record<string, CallReader> = {
   'safeTransferFrom(address,address,uint256,bytes)': paysItem,
   'safeTransferFrom(address,address,uint256,uint256,bytes)': paysItem,
   'approve(address,uint256)': allowsAmount,
-  'increaseAllowance(address,uint256)': allowsAmount,
+  // An increase by 0 revokes nothing.
+  'increaseAllowance(address,uint256)': (args, at) => (args[1] === 0n ? null : allowsAmount(args, at)),
   'setApprovalForAll(address,bool)': ([to, isOn], { contract }) => allowsAll(contract, address(to), isOn === true),
   // Permit2
   'approve(address,address,uint160,uint48)': ([token, to, amount, until]) =>
@@ -42,10 +46,14 @@ const FUNCTIONS = new Map(
   }),
 )
 
+/** Functions with one selector in ERC-20, where the number is an amount, and in ERC-721, where it is an id. */
+const ITEMS = new Set<Hex>(['0x095ea7b3', '0x23b872dd'])
+
 /**
  * Reads the payments and allowances of a call.
  * @param own  the account that makes the call
- * @returns `selector`: of an unknown function or one with unreadable arguments; null if the moves are the whole effect
+ * @returns `selector`: of an unknown function, one with unreadable arguments, or one that also receives native currency, which only
+ *   the contract's own code explains; null if the moves are the whole effect
  */
 export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { moves: Move[]; selector: Hex | null } {
   const paid = value > 0n || data.length === 0 ? [paysNative(to, value)] : []
@@ -56,7 +64,7 @@ export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { mo
   const args = known === undefined ? null : tryDecodeSequence(known.shapes, rest, budgetFor(rest))
   const grant = args === null ? null : known!.read(args, { contract: to, own: toHex(own) })
   return {
-    moves: [...paid, ...(grant === null ? [] : [grant])].map(moveOf),
-    selector: grant === null ? selector : null,
+    moves: [...paid.map(moveOf), ...(grant === null ? [] : [{ ...moveOf(grant), ...(ITEMS.has(selector) ? { isItemThere: true as const } : {}) }])], // prettier-ignore
+    selector: grant === null || value > 0n ? selector : null,
   }
 }

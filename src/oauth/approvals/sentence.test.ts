@@ -88,6 +88,41 @@ test('a request that moves nothing, although its kind does, is not understood', 
     assert.equal(said({ ...described, sentence }), 'Sign data that this service does not understand')
 })
 
+const callOf = (to: Hex, selector: string, words: (Hex | number)[], value = '0'): Described => {
+  const data: Hex = `0x${selector}${words.map((one) => BigInt(one).toString(16).padStart(64, '0')).join('')}`
+  return describe({ calls: [{ to, value, data }] }, facts)
+}
+
+test('the collectible with id 0 is given or allowed like any other', () => {
+  const art = known.tokens.find((one) => one.isCollection)!.token as Hex
+  const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
+  assert.equal(said(callOf(art, '23b872dd', [address, bob, 0])), 'Give ART #0 to “bob” (0x222222…222222)')
+  assert.equal(
+    said(callOf(art, '095ea7b3', [bob, 0])),
+    'Allow “bob” (0x222222…222222) to take ART #0 from your account, with no end date',
+  )
+  for (const revoked of [
+    callOf(art, 'a22cb465', [bob, 0]),
+    callOf(usdc, '095ea7b3', [bob, 0]),
+    callOf(art, '095ea7b3', [0, 0]),
+  ])
+    assert.match(said(revoked), /^No longer allow /)
+})
+
+test('an allowance that is increased by 0 is not said to be revoked', () => {
+  const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
+  assert.match(said(callOf(usdc, '39509351', [bob, 0])), /^Run a program /)
+  assert.match(said(callOf(usdc, '39509351', [bob, 50])), /^Allow .*up to 0.00005 USDC/)
+})
+
+test('native currency with a token function does not make its contract the recipient of the tokens', () => {
+  const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
+  const described = callOf(usdc, '095ea7b3', [bob, 50], '1')
+  assert.equal(said(described), 'Run a program on the network: the contract 0xaAaAaA…aAaaAa')
+  assert.deepEqual(described.moves.map(({ kind, amount }) => [kind, amount]), [['pays', '1'], ['allows', '50']]) // prettier-ignore
+  assert.deepEqual(described.warnings, ['call'])
+})
+
 test('a network that does not respond leaves whole amounts of smallest units and addresses', () => {
   assert.equal(
     said(describe(requests.payment!, facts), nothing),

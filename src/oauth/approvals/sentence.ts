@@ -10,8 +10,11 @@ import type { Move } from './read-call.ts'
 /** Describes the effect of a request in one sentence. */
 export function sentenceOf(words: Texts, names: Names, described: Described): Rich {
   const { sentences } = words.approvals
-  const { sentence, moves, domain, steps, count } = described
+  const { domain, steps, count } = described
+  const moves = described.moves.map((one) => withItem(names, one))
   const [move] = moves
+  // An approval of the collectible with id 0 looks like a revocation until the token is known.
+  const sentence = described.sentence === 'revoke' && move !== undefined && move.amount !== '0' ? 'allow' : described.sentence // prettier-ignore
   switch (sentence) {
     case 'login':
       return sentences.login(domain ?? '?')
@@ -53,6 +56,16 @@ export function sentenceOf(words: Texts, names: Names, described: Described): Ri
 export function endOf(moves: readonly Move[]): Date | null {
   const end = new Date(Math.max(...moves.map(({ until }) => (until ?? Number.NaN) * 1_000)))
   return Number.isNaN(end.getTime()) ? null : end
+}
+
+const NOBODY = `0x${'0'.repeat(40)}`
+
+/** Reads the number 0 as an id at a contract of collectibles. An approval of nobody is a revocation there. */
+export function withItem(names: Names, move: Move): Move {
+  const isItem = move.isItemThere === true && move.amount === '0' && move.to !== NOBODY
+  return isItem && move.token !== null && names.token(move.token)?.isCollection === true
+    ? { ...move, item: '0', amount: '1' }
+    : move
 }
 
 /** Joins several amounts to a list in the page's language. */
