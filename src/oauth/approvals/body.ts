@@ -65,7 +65,9 @@ export function approvalBody(words: Texts, shown: Shown): string {
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
       !${described.count === 0 ? '' : noteOfSimulation(texts, simulated)}
-      !${described.warnings.map((one) => html`<p class="danger">${texts.warnings[one]}</p>`).join('')}
+      !${warningsOf(names, described)
+        .map((one) => html`<p class="danger">${texts.warnings[one]}</p>`)
+        .join('')}
       !${described.moves.some(({ token }) => token !== null && names.token(token)?.isSpam === true) ? html`<p class="danger">${words.account.spamHint}</p>` : ''}
       <details !${isOpen ? 'open' : ''}>
         <summary>${texts.raw}</summary>
@@ -120,6 +122,12 @@ function askerHtml(words: Texts, { createdAt, askedFrom }: ApprovalQuestion, { n
     </div>
   `
 }
+
+/** Returns the warnings. The id of a collectible, however large, is not an unlimited amount. */
+const warningsOf = (names: Names, { warnings, moves }: Described): Described['warnings'] =>
+  moves.some((move) => ['unlimited', 'all'].includes(withItem(names, move).amount))
+    ? warnings
+    : warnings.filter((one) => one !== 'unlimited')
 
 /** Renders what each step moves or calls. Several steps are numbered. */
 function stepsHtml(words: Texts, names: Names, { steps }: Described): string {

@@ -9,8 +9,8 @@ import { allows, allowsAll, allowsByPermit2, pays, paysNative, type Grant } from
 
 /** One asset that leaves the account, or may be taken from it. Addresses have checksums. */
 export type Move = Summary['moves'][number] & {
-  /** true if the amount is an id at a contract of collectibles (`approve` and `transferFrom` of ERC-721) */
-  isItemThere?: true
+  /** the number that is an amount at a token, and an id at a contract of collectibles (`approve`, `transferFrom`); decimal */
+  id?: string
 }
 /** Reads a call; null if it takes from another account. `own`: the account, lower-case. */
 type CallReader = (args: Value[], at: { contract: Buffer; own: Hex }) => Grant | null
@@ -63,8 +63,9 @@ export function readCall({ to, value, data }: EquivalentCall, own: Buffer): { mo
   const rest = data.subarray(4)
   const args = known === undefined ? null : tryDecodeSequence(known.shapes, rest, budgetFor(rest))
   const grant = args === null ? null : known!.read(args, { contract: to, own: toHex(own) })
+  const id = ITEMS.has(selector) && grant !== null ? { id: String(grant.amount) } : {}
   return {
-    moves: [...paid.map(moveOf), ...(grant === null ? [] : [{ ...moveOf(grant), ...(ITEMS.has(selector) ? { isItemThere: true as const } : {}) }])], // prettier-ignore
+    moves: [...paid.map(moveOf), ...(grant === null ? [] : [{ ...moveOf(grant), ...id }])],
     selector: grant === null || value > 0n ? selector : null,
   }
 }

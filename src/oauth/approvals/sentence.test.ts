@@ -109,6 +109,15 @@ test('the collectible with id 0 is given or allowed like any other', () => {
     assert.match(said(revoked), /^No longer allow /)
 })
 
+test('the id of a collectible is said whole, however large', () => {
+  const art = known.tokens.find((one) => one.isCollection)!.token as Hex
+  for (const id of [2n ** 127n, 2n ** 256n - 1n]) {
+    const word: Hex = `0x${id.toString(16)}`
+    assert.equal(said(callOf(art, '23b872dd', [address, bob, word])), `Give ART #${id} to “bob” (0x222222…222222)`)
+    assert.match(said(callOf(art, '095ea7b3', [bob, word])), new RegExp(`to take ART #${id} from`))
+  }
+})
+
 test('an allowance that is increased by 0 is not said to be revoked', () => {
   const usdc = known.tokens.find((one) => one.isListed)!.token as Hex
   assert.match(said(callOf(usdc, '39509351', [bob, 0])), /^Run a program /)

@@ -60,11 +60,11 @@ export function endOf(moves: readonly Move[]): Date | null {
 
 const NOBODY = `0x${'0'.repeat(40)}`
 
-/** Reads the number 0 as an id at a contract of collectibles. An approval of nobody is a revocation there. */
+/** Reads the number of a call as an id at a contract of collectibles. An approval of nobody is a revocation there. */
 export function withItem(names: Names, move: Move): Move {
-  const isItem = move.isItemThere === true && move.amount === '0' && move.to !== NOBODY
+  const isItem = move.id !== undefined && move.to !== NOBODY
   return isItem && move.token !== null && names.token(move.token)?.isCollection === true
-    ? { ...move, item: '0', amount: '1' }
+    ? { ...move, item: move.id!, amount: '1' }
     : move
 }
 
