@@ -109,7 +109,7 @@ suite('what operators are told of the past that is filled', () => {
       `${doneAt} ${updatedAt.toISOString()} ${seconds}`,
     )
     assert.deepEqual([waitsFor, waiting], [null, 2_001])
-    // No process works on the backfill any more.
+    // No process works on the backfill now.
     await longAgo()
     const left = (await told())!
     assert.match(left.waitsFor!, /^no process is at it: BACKFILL is off/)

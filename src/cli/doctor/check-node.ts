@@ -7,7 +7,7 @@ import { askIdentity } from '../../chain/rpc/identity.ts'
 import { askNeeds, type Needs } from '../../chain/rpc/needs.ts'
 import { openNode } from '../../chain/rpc/node.ts'
 
-/** What a node can do, for the checks of its network. */
+/** Abilities of a node, for the checks of its network. */
 export type NodeReport = Needs & {
   chainId: number
   genesisHash: Hex

@@ -26,7 +26,7 @@ export type ServerSession = {
   token(): Promise<string>
 }
 
-/** Where cookies of the response can be set. */
+/** Sets cookies of the response. */
 export type WithCookies = {
   /** `await cookies()` of Next.js, `event.cookies` of SvelteKit. Absent, or one that throws: nothing is renewed into cookies */
   cookies?: CookieJar | undefined
