@@ -8,7 +8,7 @@
 import { checksumAddress } from '../digits.ts'
 import type { App } from '../app.ts'
 import { listBalances } from '../balances/list.ts'
-import { listNfts } from '../balances/nfts.ts'
+import { listHeldNfts } from '../balances/nfts.ts'
 import type { Chain } from '../chain/network.ts'
 import { feesOf } from '../history/native-page.ts'
 import { readHistory } from '../history/read.ts'
@@ -48,7 +48,7 @@ export function accountReads(app: App): Omit<AccountSlices, 'sending'> {
     },
     readCollectibles: async (owner, chainId) => {
       const query = { userId: owner.userId, limit: '200', includeSpam: 'true' }
-      const { entries } = await listNfts(app, callerOf(owner, chainId), query)
+      const { entries } = await listHeldNfts(app, callerOf(owner, chainId), query)
       return entries.slice(0, MAX_HELD).map(({ tokenAddress, tokenId, balance, spam, ...one }) => ({
         ...one,
         token: tokenAddress.toLowerCase() as Hex,

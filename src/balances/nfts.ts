@@ -12,8 +12,8 @@ import { wordDigits, type Hex } from '../ids.ts'
 import type { Nft } from './wire.ts'
 
 /** A page of the NFTs of an account. */
-export type NftsPage = {
-  entries: Static<typeof Nft>[]
+export type NftsPage<Entry = Static<typeof Nft>> = {
+  entries: Entry[]
   /** null on the last page */
   nextCursor: string | null
   blockNumber: number
@@ -21,6 +21,9 @@ export type NftsPage = {
   indexedFrom: number | null
   indexedTo: number | null
 }
+
+/** An NFT that the account holds, without what its contract says of it. */
+type HeldNft = Omit<Static<typeof Nft>, 'tokenUri'>
 
 export type NftsParameters = Pick<HistoryParameters, 'limit' | 'cursor' | 'token' | 'includeSpam'>
 
@@ -35,19 +38,32 @@ const MAX_URI = 4_096
  * NFTs; an NFT that arrived several times can be on several pages.
  * @throws forbidden_user | invalid_user_id | invalid_request | invalid_cursor
  */
-export async function listNfts(
+export const listNfts = (app: App, reader: Reader, query: NftsQuery): Promise<NftsPage> =>
+  readNfts(app, reader, query, async (reads, held) => {
+    const key = { tokenType: held.tokenType, token: held.tokenAddress as Hex, id: BigInt(held.tokenId) }
+    return { ...held, tokenUri: await askUri(reads, key) }
+  })
+
+/** Lists the same without URIs, which cost a call each. */
+export const listHeldNfts = (app: App, reader: Reader, query: NftsQuery): Promise<NftsPage<HeldNft>> =>
+  readNfts(app, reader, query, async (_, held) => held)
+
+type NftsQuery = { userId: string } & NftsParameters
+
+async function readNfts<T>(
   app: App,
   reader: Reader,
-  { userId, ...parameters }: { userId: string } & NftsParameters,
-): Promise<NftsPage> {
+  { userId, ...parameters }: NftsQuery,
+  describe: (reads: Reads, held: HeldNft) => Promise<T>,
+): Promise<NftsPage<T>> {
   const chain = chainOf(app, reader)
   const query = { ...parameters, type: 'ERC721,ERC1155', direction: 'in' }
   const { entries, nextCursor, indexedFrom, indexedTo } = await readHistory(app, reader, userId, query)
   const arrived = [...new Map(entries.map((entry) => [keyOf(entry), entry])).values()]
   return readAt(chain, 'latest', async (reads) => {
-    const asked = await Promise.all(arrived.map((entry) => askNft(reads, entry)))
+    const held = (await Promise.all(arrived.map((entry) => askHeld(reads, entry)))).filter((one) => one !== null)
     return {
-      entries: asked.filter((nft) => nft !== null),
+      entries: await Promise.all(held.map((one) => describe(reads, one))),
       ...{ nextCursor, indexedFrom, indexedTo },
       blockNumber: reads.block.number,
     }
@@ -57,7 +73,7 @@ export async function listNfts(
 const keyOf = ({ tokenType, tokenId, amount }: Entry): string => `${tokenType} ${amount.tokenAddress} ${tokenId}`
 
 /** Returns an NFT; null if the account no longer holds it, or if its contract does not answer. */
-async function askNft(reads: Reads, entry: Entry): Promise<Static<typeof Nft> | null> {
+async function askHeld(reads: Reads, entry: Entry): Promise<HeldNft | null> {
   const { amount, tokenType, spam } = entry
   const [token, id] = [amount.tokenAddress!, BigInt(entry.tokenId!)]
   const balance = await askCount(reads, { tokenType, token: token as Hex, id, owner: entry.to.address as Hex })
@@ -70,7 +86,6 @@ async function askNft(reads: Reads, entry: Entry): Promise<Static<typeof Nft> | 
     balanceBn: bigNumber(balance),
     symbol: amount.symbol,
     name: amount.name,
-    tokenUri: await askUri(reads, { tokenType, token: token as Hex, id }),
     network: amount.network.toLowerCase(),
     chainId: amount.chainId,
     ...(spam === undefined ? {} : { spam }),

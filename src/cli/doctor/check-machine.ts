@@ -1,10 +1,9 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Diagnosis } from '../../findings.ts'
 import { FORMAT, type SnapshotRecord } from '../../snapshot/manifest.ts'
 import { networksFileOf } from '../database.ts'
 import type { Examined } from './patient.ts'
-import { dirname } from 'node:path'
 import { finding } from './faults.ts'
 
 const GIGABYTE = 1_073_741_824
