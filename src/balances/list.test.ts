@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { RpcError } from '../chain/rpc/rpc.ts'
 import { until } from '../../test/kit/until.ts'
+import { indexed } from '../../test/indexed.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
 
 let here: World
@@ -11,15 +12,6 @@ before(async () => {
   carol = await here.person('carol')
 })
 after(() => here.close())
-
-/** Resolves when the history has reached the current newest block. */
-async function indexed(person: Person): Promise<void> {
-  const newest = Number(await here.rpc('eth_blockNumber'))
-  await until('the history reaches the newest block', async () => {
-    const { headers } = await person.get(`/v1/users/${person.userId}/balances?limit=1`)
-    return Number(headers.get('x-indexed-to-block')) >= newest
-  })
-}
 
 test('a user without tokens has the coin alone, also when there is none of it', async () => {
   const nobody = await here.person('nobody')
@@ -56,7 +48,7 @@ test('every token the user holds is there once, tokens that went away and ERC-11
     abi: 'mint(address to, uint256 id, uint256 amount) public',
     args: [alice.address, '3', '9'],
   })
-  await indexed(alice)
+  await indexed(here, alice)
   const { status, body } = await alice.get(`/v1/users/${alice.userId}/balances`)
   assert.equal(status, 200)
   const tokens = [erc20, erc721].map((address) => address.toLowerCase()).toSorted()
@@ -76,7 +68,7 @@ test('every token the user holds is there once, tokens that went away and ERC-11
     abi: 'transfer(address to, uint256 amount) public returns (bool)',
     args: [bob.address, '777'],
   })
-  await indexed(alice)
+  await indexed(here, alice)
   const after = await alice.get(`/v1/users/${alice.userId}/balances`)
   assert.deepEqual(Object.keys(after.body), ['ETH', erc721.toLowerCase()])
 })
@@ -89,7 +81,7 @@ test('pages follow each other by Link and X-Next-Cursor, the coin is on the firs
     await rpc('anvil_setCode', address, code)
     await carol.write({ address, abi: 'mint(address to, uint256 amount) public', args: [carol.address, '5'] })
   }
-  await indexed(carol)
+  await indexed(here, carol)
   const path = `/v1/users/${carol.userId}/balances`
   const whole = await carol.get(path)
   assert.deepEqual(Object.keys(whole.body), ['ETH', ...copies])
@@ -121,7 +113,7 @@ test('a token that is gone, and one that became a bomb, are left out and counted
   await rpc('anvil_setCode', gone, '0x')
   await rpc('anvil_setCode', bomb, '0x5b5f56')
   await rpc('evm_mine')
-  await indexed(dave)
+  await indexed(here, dave)
   const { status, headers, body } = await dave.get(`/v1/users/${dave.userId}/balances`)
   assert.equal(status, 200)
   assert.deepEqual(Object.keys(body), ['ETH', fine])
@@ -207,7 +199,7 @@ test('a token that looks like a known one is listed and marked, left out where t
   // Carol creates the token, and sends it to a user without a request.
   await carol.write({ address: fake, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] })
   await carol.write({ address: facts.contracts.erc20!, abi: 'mint(address to, uint256 amount) public', args: [dora.address, '5'] }) // prettier-ignore
-  await indexed(dora)
+  await indexed(here, dora)
   const path = `/v1/users/${dora.userId}/balances`
   const { body } = await dora.get(path)
   assert.deepEqual(body[fake].spam, { score: 60, reasons: ['same_symbol'] })
@@ -222,7 +214,7 @@ test('a token that looks like a known one is listed and marked, left out where t
   const metrics = here.app.telemetry.registry
   assert.match(await metrics.metrics(), /spam_transfers_total\{reason="same_symbol"\} [1-9]/)
   await dora.write({ address: fake, abi: 'transfer(address to, uint256 amount) public returns (bool)', args: [carol.address, '1'] }) // prettier-ignore
-  await indexed(dora)
+  await indexed(here, dora)
   const used = await dora.get(path)
   assert.equal(used.body[fake].spam, undefined)
   assert.equal((await dora.get(history)).body.length, 3)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { until } from '../../test/kit/until.ts'
+import { indexed } from '../../test/indexed.ts'
 import { world, type Person, type World } from '../../test/world.ts'
 
 let here: World
@@ -24,15 +24,6 @@ const give = (from: Person, to: Person, id: string) =>
     args: [from.address, to.address, id],
   })
 
-/** Resolves when the history has reached the current newest block. */
-async function indexed(person: Person): Promise<void> {
-  const newest = Number(await here.rpc('eth_blockNumber'))
-  await until('the history reaches the newest block', async () => {
-    const { headers } = await person.get(`${pathOf(person)}?limit=1`)
-    return Number(headers.get('x-indexed-to-block')) >= newest
-  })
-}
-
 test('what the account holds is listed, newest arrival first, with its URI; what it gave away is not', async () => {
   const { alice } = here
   await mint(carol, '9001')
@@ -49,7 +40,7 @@ test('what the account holds is listed, newest arrival first, with its URI; what
   uri[31] = 2 * 'ipfs://x/{id}'.length
   await here.rpc('anvil_setStorageAt', erc1155, `0x${'2'.padStart(64, '0')}`, `0x${uri.toString('hex')}`)
   await here.rpc('evm_mine')
-  await indexed(carol)
+  await indexed(here, carol)
   const { status, headers, body } = await carol.get(pathOf(carol))
   assert.equal(status, 200)
   const place = { network: 'devnet', chainId: 31_337 }
@@ -77,7 +68,7 @@ test('pages look at arrivals: nothing is missing at their end, whatever left and
   await give(dave, alice, '9101')
   await give(alice, dave, '9101')
   await give(dave, alice, '9102')
-  await indexed(dave)
+  await indexed(here, dave)
   const pages: string[][] = []
   let next: string | null = `${here.facts.origin}${pathOf(dave)}?limit=1&token=${erc721}`
   while (next !== null) {
@@ -99,7 +90,7 @@ test('a contract that is gone, or answers nonsense, hides nothing else', async (
   for (const broken of ['0x', '0x5b5f56', '0x60015ff3']) {
     await here.rpc('anvil_setCode', other, broken)
     await here.rpc('evm_mine')
-    await indexed(erin)
+    await indexed(here, erin)
     const { status, body } = await erin.get(pathOf(erin))
     assert.deepEqual([status, body.length, body[0].tokenAddress], [200, 1, erc721])
   }
