@@ -7,7 +7,7 @@ import { picture } from '../pages.ts'
 import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
-export type AssetChoice = { value: string; network: string } & (
+export type AssetChoice = { value: string; network: string; picture: string | null } & (
   | { balance: ShownBalance }
   | { collectible: ShownCollectible }
 )
@@ -147,7 +147,9 @@ const nameOf = (choice: AssetChoice): string =>
   'collectible' in choice ? collectibleName(choice.collectible) : choice.balance.name || choice.balance.symbol
 
 const signOf = (choice: AssetChoice): string =>
-  'collectible' in choice ? assetSign(nameOf(choice), 'item') : assetSign(choice.balance.symbol)
+  'collectible' in choice
+    ? assetSign(nameOf(choice), { picture: choice.picture, kind: 'item' })
+    : assetSign(choice.balance.symbol, { picture: choice.picture })
 
 function heldHtml(words: Texts, choice: AssetChoice): string {
   if ('balance' in choice) return amountHtml(words, choice.balance)
