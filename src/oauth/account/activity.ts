@@ -144,7 +144,7 @@ export function activityBody(
       !${
         isFirst && nextCursor === null
           ? ''
-          : html`<nav class="row spread" aria-label="${texts.older}">
+          : html`<nav class="row spread go" aria-label="${texts.older}">
               !${isFirst ? '' : html`<a href="/account/activity?${query({})}">${texts.newest}</a>`}
               !${nextCursor === null ? '' : html`<a rel="next" href="/account/activity?${query({ cursor: nextCursor })}">${texts.older}</a>`}
             </nav>`

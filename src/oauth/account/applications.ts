@@ -91,7 +91,9 @@ export function applicationsBody(words: Texts, { csrf, waiting, applications, un
   return html`
     !${undo === null ? '' : form('/account/applications/undo', csrf, { undo }, html`<button class="button quiet">${words.wallet.undo}</button>`)}
     <h1>${texts.applications}</h1>
-    <p><a href="/account/approvals">${waiting === 0 ? words.approvals.inbox : words.approvals.link(waiting)}</a></p>
+    <p class="go">
+      <a href="/account/approvals">${waiting === 0 ? words.approvals.inbox : words.approvals.link(waiting)}</a>
+    </p>
     !${
       applications.length === 0
         ? html`<section class="card"><p class="muted">${texts.noApplications}</p></section>`

@@ -29,8 +29,9 @@ export const assetSign = (
     ? html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
     : pictureHtml(picture, kind)
 
-/** Renders the picture of a token before its amount; nothing without a picture. */
-export const smallSign = (picture: string | null): string => (picture === null ? '' : pictureHtml(picture, 'small'))
+/** Renders the picture of a token or collectible before its amount; nothing without a picture. */
+export const smallSign = (picture: string | null, kind: 'item' | '' = ''): string =>
+  picture === null ? '' : pictureHtml(picture, `small ${kind}`)
 
 const pictureHtml = (src: string, kind: string): string =>
   html`<img class="coin ${kind}" src="${src}" alt="" width="36" height="36" loading="lazy" decoding="async" />`

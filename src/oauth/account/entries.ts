@@ -40,7 +40,7 @@ function entryItem(
     <span class="coin" aria-hidden="true">${signs[first?.direction ?? 'SELF']}</span>
     <p>!${href === null ? html`<b>${who}</b>` : html`<a href="${href}">${who}</a>`}!${stateBadge(words, sent)}</p>
     <p class="${isFailed ? 'muted' : ''}">
-      !${transfers.map((one) => html`<b>!${smallSign(pictureOf(chainId, one.token))}!${transferAmount(words, one)}</b>`).join('<br />')}
+      !${transfers.map((one) => html`<b>!${smallSign(pictureOf(chainId, one.token), kindOf(one))}!${transferAmount(words, one)}</b>`).join('<br />')}
     </p>
     <small class="muted"
       >!${facts.join(' · ')}!${feesOf(words, entry)
@@ -95,6 +95,9 @@ function partyText(words: Texts, { direction, other, coinKind }: ShownTransfer):
 /** Names the function that a write called, for writes without transfers. */
 export const calledText = (words: Texts, { called, to }: SentTransaction): string =>
   called === null ? words.activity.transferred(ends(to)) : words.activity.called(called, ends(to))
+
+/** Returns the kind of the sign of what a transfer moved. */
+export const kindOf = ({ tokenId }: ShownTransfer): 'item' | '' => (tokenId === null ? '' : 'item')
 
 /** Renders the amount of a transfer with its sign. */
 export function transferAmount(words: Texts, { direction, amount, tokenId }: ShownTransfer): string {

@@ -100,7 +100,7 @@ function networkCard(
               )
       }
       !${activity === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
-      <p><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
+      <p class="go"><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
     </section>
   `
 }

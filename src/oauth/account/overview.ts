@@ -98,7 +98,7 @@ export function noticesHtml(words: Texts, { isFrozen, waiting, exportedAt }: Not
   const [frozen, whatItMeans] = words.codes.account_frozen
   return html`
     !${isFrozen ? html`<div class="danger stack tight"><b>${frozen}</b><span>${whatItMeans}</span></div>` : ''}
-    !${waiting === 0 ? '' : html`<p class="notice" role="status"><a href="/account/approvals">${words.approvals.link(waiting)}</a></p>`}
+    !${waiting === 0 ? '' : html`<p class="notice go" role="status"><a href="/account/approvals">${words.approvals.link(waiting)}</a></p>`}
     !${exportedAt === null ? '' : html`<p class="notice">${words.exporting.exported(timeText(words, exportedAt))}</p>`}
   `
 }

@@ -13,7 +13,7 @@ import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 import { picture } from '../pages.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import { calledText, failedStates, stateBadge, transferAmount, ZERO_ADDRESS } from './entries.ts'
+import { calledText, failedStates, kindOf, stateBadge, transferAmount, ZERO_ADDRESS } from './entries.ts'
 import { smallSign } from './body.ts'
 import type { PictureOf } from './pictures.ts'
 import type { AccountOwner, AccountSlices, ActivityEntry, SentTransaction, ShownTransfer } from './slices.ts'
@@ -38,7 +38,7 @@ export function receiptPage(
     const page = receiptBody(words, {
       entry,
       network: chainName(app, words, chainId),
-      signs: entry.transfers.map(({ token }) => smallSign(pictureOf(chainId, token))),
+      signs: entry.transfers.map((one) => smallSign(pictureOf(chainId, one.token), kindOf(one))),
       // Only of recipients that the user chose: a sender must not learn who looks at a receipt.
       imageSrc: people?.get(recipient!.toLowerCase() as Hex)?.imageSrc ?? null,
     })
@@ -135,7 +135,7 @@ export function receiptBody(words: Texts, { entry, network, signs, imageSrc }: R
         }
       </dl>
       !${state === 'SUBMITTED' ? html`<p class="muted"><small>${words.wallet.updates}</small></p>` : ''}
-      !${explorerUrl === undefined ? '' : html`<p><a href="${explorerUrl}">${texts.explorer}</a></p>`}
+      !${explorerUrl === undefined ? '' : html`<p class="go"><a href="${explorerUrl}">${texts.explorer}</a></p>`}
     </section>
     <a class="button quiet" href="/account/activity">${words.activity.title}</a>
   `

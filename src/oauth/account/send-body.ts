@@ -114,11 +114,11 @@ export function sendBody(words: Texts, { csrf, choice, hasOthers, providers, typ
       !${errorHtml(error)}
       <ul class="assets">
         <li>
-          !${signOf(choice)}<span><b>${nameOf(choice)}</b> <span class="badge">${choice.network}</span></span
+          !${signOf(choice)}<span><b>${nameOf(choice)}</b><br /><small class="muted">${choice.network}</small></span
           ><span>!${heldHtml(words, choice)}</span>
         </li>
       </ul>
-      !${hasOthers ? html`<p><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
+      !${hasOthers ? html`<p class="go"><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
       !${form('/account/send', csrf, { asset: choice.value }, fields)}
     </div>
   `

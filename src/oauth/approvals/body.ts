@@ -233,7 +233,7 @@ export function decidedBody(words: Texts, { approval, state, asker }: Decided): 
   >
     <h1>${title}</h1>
     <p>${hint}</p>
-    <p><a href="/account/approvals">${words.approvals.inbox}</a></p>
+    <p class="go"><a href="/account/approvals">${words.approvals.inbox}</a></p>
   </div>`
 }
 
@@ -285,7 +285,7 @@ export function inboxBody(words: Texts, listed: ListedRequest[], now: number): s
             </ul>
           </section>`
     }
-    <p><a href="/account">${words.account.back}</a></p>
+    <p class="go"><a href="/account">${words.account.back}</a></p>
   `
 }
 
