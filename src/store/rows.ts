@@ -5,6 +5,7 @@ import type { Message } from '../messages/message.ts'
 import type {
   ApprovalContent,
   ExplorerTemplates,
+  FactKind,
   Quota,
   TransactionState,
   OuterAuthorization,
@@ -362,7 +363,7 @@ export type Database = {
     read_from: string | null
   }
   // prettier-ignore
-  history_cursors: { chain_id: number; block_number: number; block_hash: Bytes; epoch: number; lease_owner: string | null; updated_at: DefaultTime }
+  history_cursors: { chain_id: number; block_number: number; block_hash: Bytes; epoch: number; lease_owner: string | null; told_final: MaybeNumber; updated_at: DefaultTime }
   history_marks: { chain_id: number; at: Time; block_number: number }
   coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
   native_coverage: {
@@ -440,6 +441,31 @@ export type Database = {
     created_at: DefaultTime
     seal: ColumnType<string | null, string | null | undefined, string | null>
   }
+  facts: {
+    seq: Generated<number>
+    kind: FactKind
+    chain_id: number | null
+    account_id: string | null
+    client_id: string | null
+    subject: string
+    data: JsonColumn<Record<string, unknown>>
+    at: DefaultTime
+  }
+  sequencer: { only_row: number }
+  feeds: { client_id: string; seq: number; trimmed: Generated<number> }
+  events: {
+    client_id: string
+    seq: number
+    id: string
+    type: string
+    subject: string
+    account_id: string | null
+    chain_id: number | null
+    is_own: boolean
+    data: JsonColumn<Record<string, unknown>>
+    at: Time
+  }
+  retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
   activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number
