@@ -626,8 +626,6 @@ create table history_cursors (
   block_hash bytea not null,
   epoch bigint not null,
   lease_owner text,
-  -- up to which block the feeds of applications know that transfers are final; null: no transfer was looked at yet
-  told_final bigint,
   updated_at timestamptz not null default now()
 ) with (fillfactor = 50);
 
@@ -903,7 +901,13 @@ create table events (
 );
 create index events_account on events (client_id, account_id, seq) where account_id is not null;
 
--- How often a block was retracted. A transaction that is mined again in a block that came back is another event.
+-- Up to which block the feeds have the finality of transfers.
+create table final_transfers (
+  chain_id bigint primary key,
+  block_number bigint not null
+);
+
+-- follower: how often a block was retracted. A transaction that is mined again in a block that came back is another event.
 create table retracted_blocks (
   chain_id bigint not null,
   hash bytea not null,

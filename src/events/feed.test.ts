@@ -97,7 +97,7 @@ test('what happens to an account goes to each application that the user signed i
   const own = { clientId: 'demo', accountId: writer.accountId }
   const ofUser = (events: WireEvent[]) =>
     events.filter(({ subject }) => subject === 'user:DEV-frozen').map(({ type }) => type)
-  assert.deepEqual(ofUser(await feed(own)), ['user.created', 'account.frozen', 'account.thawed'])
+  assert.deepEqual(ofUser(await feed(own)), ['user.created', 'account.frozen', 'account.unfrozen'])
   assert.deepEqual(ofUser(await feed()), ['user.created'])
   await sql`insert into consents (account_id, client_id, permissions) values (${writer.accountId}::uuid, 'demo', '["users:read"]')`.execute(
     world.db,

@@ -3,13 +3,13 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { readPageCursor, writeCursor } from '../http/cursor.ts'
-import { eventId, EVENT_TYPES, type EventType } from './describe.ts'
-import type { WireEvent } from './wire.ts'
+import { eventId } from './describe.ts'
+import { EVENT_TYPES, type EventType, type WireEvent } from './wire.ts'
 
 /** Events that are looked at for one page, so that a filter that matches nothing does not read a whole feed. */
 const MAX_LOOKED_AT = 5_000
 
-/** What a reader sees of a feed. `accountId`: only the events of this account; null: what the application sees by itself. */
+/** The part of a feed that a reader sees. `accountId`: events of this account; null: those that the application sees by itself. */
 export type Feed = { clientId: string; accountId: string | null }
 
 /** Types to read; null: all. */
@@ -47,7 +47,7 @@ export function readTypes(text: string | undefined): EventFilter {
   })
 }
 
-/** Where a reader of a feed stands: after this event. */
+/** Encodes the position after an event. */
 export const cursorOf = (seq: number): string => writeCursor(['events', seq])
 
 /** @throws invalid_cursor */
@@ -57,7 +57,7 @@ export function readEventCursor(cursor: string): number {
   return seq as number
 }
 
-/** Where a feed begins and ends: 0 if it has no events yet. */
+/** Returns the numbers of a feed's last deleted event and of its newest event; 0: there is none. */
 export async function readEnds(
   { db }: Pick<App, 'db'>,
   clientId: string,

@@ -71,20 +71,20 @@ export async function streamEvents(
     raw.write(`retry: 1000\n\n`)
   })
   void send(app, reader, raw, { first, types, signal: stream.end.signal })
-    .catch((error: unknown) => app.telemetry.log.debug('stream_ended', { clientId: reader.clientId }, error))
+    .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
     .finally(() => {
       open.delete(stream)
       raw.end()
     })
 }
 
-type Page = Awaited<ReturnType<typeof readEvents>>
+type FeedPage = Awaited<ReturnType<typeof readEvents>>
 
 async function send(
   app: App,
   reader: Reader,
   raw: ServerResponse,
-  { first, types, signal }: { first: Page; types: EventFilter; signal: AbortSignal },
+  { first, types, signal }: { first: FeedPage; types: EventFilter; signal: AbortSignal },
 ): Promise<void> {
   const { clock } = app
   const until = clock.ticks() + LIFE_MS
