@@ -184,7 +184,7 @@ function dataOf(
 }
 
 /** What `noteTransfers` stores. Addresses, hashes and words are hexadecimal digits. */
-export type TransferFact = {
+type TransferFact = {
   verb: 'detected' | 'retracted' | 'finalized'
   id: string
   direction: number

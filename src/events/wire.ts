@@ -35,7 +35,7 @@ export type EventType = (typeof EVENT_TYPES)[number]
 const SAMPLE_HASH = `0x${'5e'.repeat(32)}`
 
 /** An event as the API and webhooks send it. */
-export const Event = Type.Object(
+const Event = Type.Object(
   {
     id: Type.String({
       description: 'Derived from the change: if the event is sent or written again, it has the same id',
