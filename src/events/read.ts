@@ -1,7 +1,7 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import type { Reader } from '../http/bearer.ts'
+import { allowedTo, type Reader } from '../http/bearer.ts'
 import { readPageCursor, writeCursor } from '../http/cursor.ts'
 import { eventId } from './describe.ts'
 import { EVENT_TYPES, type EventType, type WireEvent } from './wire.ts'
@@ -11,6 +11,10 @@ const MAX_LOOKED_AT = 5_000
 
 /** The part of a feed that a reader sees. `accountId`: events of this account; null: those that the application sees by itself. */
 export type Feed = { clientId: string; accountId: string | null }
+
+/** Returns whether an application has a feed: without the permission, no events are written for it. */
+export const hasFeed = (app: App, { clientId }: Pick<Reader, 'clientId'>): boolean =>
+  allowedTo(app, clientId).permissions.has('events:read')
 
 /** Types to read; null: all. */
 export type EventFilter = readonly EventType[] | null

@@ -10,9 +10,9 @@ import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { allowedTo, type Reader } from '../http/bearer.ts'
+import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { cursorOf, feedOf, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
@@ -59,14 +59,14 @@ export function events(server: FastifyInstance, app: App): void {
 }
 
 /**
- * Checks that an application has a feed. Without the permission nothing is written for it, so a list would be empty.
+ * Checks that an application has a feed, instead of responding with an empty list.
  * @throws insufficient_scope
  */
-function assertHasFeed(app: App, { clientId, jkt }: Reader): void {
-  if (allowedTo(app, clientId).permissions.has('events:read')) return
+function assertHasFeed(app: App, reader: Reader): void {
+  if (hasFeed(app, reader)) return
   throw new AppError(
     'insufficient_scope',
     'The application has no feed of events. Nothing was done. Ask the operator to give it the permission events:read.',
-    jkt === undefined ? {} : { challenge: 'DPoP' },
+    reader.jkt === undefined ? {} : { challenge: 'DPoP' },
   )
 }

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
-import { cursorOf, feedOf, readEvents, type EventFilter } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
@@ -128,7 +128,7 @@ async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSigna
 async function isAllowed(app: App, reader: Reader): Promise<boolean> {
   try {
     await verifyAccessToken(app, reader.token)
-    return holds(app, reader, reader.kind === 'machine' ? 'events:read' : 'wallet:read')
+    return hasFeed(app, reader) && holds(app, reader, reader.kind === 'machine' ? 'events:read' : 'wallet:read')
   } catch (error) {
     if (error instanceof AppError && error.statusCode < 500) return false
     throw error
