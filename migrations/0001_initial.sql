@@ -990,6 +990,17 @@ create trigger consents_written after insert or update of permissions on consent
   for each row execute function note_row('consent', 'account', 'account_id', 'permissions');
 create trigger consents_deleted after delete on consents
   for each row execute function note_row('revoked', 'account', 'account_id', 'account_id');
+-- A user who revokes an application takes back what it could read about the account. What the application did itself stays.
+create function forget_account() returns trigger language plpgsql as $$
+begin
+  delete from events where client_id = old.client_id and account_id = old.account_id
+    and (type like 'transfer.%' or type like 'account.%' or type like 'key.%');
+  return null;
+end
+$$;
+
+create trigger consents_forgotten after delete on consents
+  for each row execute function forget_account();
 create trigger approvals_written after insert or update of state on approvals
   for each row execute function note_row('approval', 'approval', 'id', 'state');
 create trigger signatures_written after insert or update of signature on signatures
