@@ -34,8 +34,17 @@ const PAGE = 200
 
 /** Returns who runs a command: the OS user and, with sudo, the user who called it. */
 export function commandActor({ SUDO_USER }: Environment): Actor {
-  const name = userInfo().username
+  const name = osUser()
   return { name: SUDO_USER === undefined ? name : `${SUDO_USER} as ${name}`, via: 'command' }
+}
+
+/** Returns the name of the OS user; in a container, a user id may have none. */
+function osUser(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`
+  }
 }
 
 /** Returns the operator actions, recorded as done by a command. */
