@@ -40,9 +40,9 @@ export function cleanProfile({
 
 /** Characters that are not seen, except joiners and emoji variants: Persian, Indic scripts and emoji need those. */
 const INVISIBLE =
-  /[[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]--[\u200c\u200d\ufe0e\ufe0f]]/gv
+  /(?!\u200c|\u200d|\ufe0e|\ufe0f)[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]/gu
 /** Joiners and variants where nothing shows them. */
-const IDLE_JOINER = /(?<=^|[\p{Script=Latin}\p{Nd}\p{P}\p{Z}])[\u200c\u200d\ufe0e\ufe0f]+/gu
+const IDLE_JOINER = /(?<=^|[\p{Script=Latin}\p{Nd}\p{P}\p{Z}])(?:\u200c|\u200d|\ufe0e|\ufe0f)+/gu
 
 /**
  * Returns one line of text; null if nothing remains. Removes control characters and invisible formatting characters:
