@@ -35,7 +35,7 @@ const callerOf = (writer: Account) => ({ ...writer, scopes: [] }) as never
 const { function: fn } = parseAbi('add(uint256) returns (uint256)')
 const intent: Intent = { to: `0x${'c3'.repeat(20)}`, data: '0xc0ffee', value: 3n, abi: 'add()', fn, errors: [] }
 const bindingOf = ({ accountId, clientId, address: from }: Account, given: Partial<Binding> = {}): Binding => ({
-  ...{ id: newTransactionId(), requestHash: null, accountId, clientId, from, intent },
+  ...{ id: newTransactionId(), requestHash: null, reference: null, accountId, clientId, from, intent },
   ...{ terms: { gas: 30_000n, fees: { type: 'legacy', gasPrice: 7n } }, budget: null, ...given },
 })
 const refusedWith =
