@@ -193,6 +193,11 @@ export const Problem = Type.Object(
         }),
       ),
     ),
+    resumeAt: Type.Optional(
+      Type.String({
+        description: 'For `cursor_expired`: cursor with which to continue after reading the present state',
+      }),
+    ),
     approval: Type.Optional(
       exactly<ApprovalLink>()(
         Type.Object(

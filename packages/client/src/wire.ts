@@ -22,6 +22,8 @@ export type Problem = {
   errors?: { pointer?: string; parameter?: string; code: string; detail: string }[]
   funds?: { address: string; needed: string; available: string }
   resetsAt?: string | null
+  /** for `cursor_expired`: cursor with which to continue */
+  resumeAt?: string
   approval?: { id: string; url: string; expiresAt: string }
   revert?: Revert
 }
