@@ -35,6 +35,7 @@ export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Ty
 /** `reference` as responses have it. */
 export const GivenReference = Type.Union([Type.String(), Type.Null()], {
   description: '`reference` of the request; null if it had none, or if the database lost it',
+  examples: ['order-1042'],
 })
 
 export const Address = Type.Unsafe<Hex>(

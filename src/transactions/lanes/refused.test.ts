@@ -104,7 +104,7 @@ test('a nonce that was given free is taken over whole, the lowest first; not by 
 
 test('an intent gives up its nonce, or is parted from it, while it is bound; no other row is touched', async () => {
   const writer = await world.account('parts')
-  const bound = await world.row(writer, { nonce: 0, request_hash: Buffer.alloc(32, 1) }, null)
+  const bound = await world.row(writer, { nonce: 0, request_hash: Buffer.alloc(32, 1), reference: 'parted' }, null)
   const beside = await world.row(writer, { nonce: 1, request_hash: Buffer.alloc(32, 1) }, null)
   const sent = await world.row(writer, { nonce: 2, request_hash: Buffer.alloc(32, 1) })
   await part(world.app, sent.id)
@@ -113,7 +113,7 @@ test('an intent gives up its nonce, or is parted from it, while it is bound; no 
   assert.deepEqual([await world.rowOf(beside.id), await world.rowOf(sent.id)], [beside, sent])
   const [parted] = await rowsOf(writer)
   assert.notEqual(parted!.id, bound.id)
-  assert.deepEqual([parted!.state, parted!.request_hash], ['BOUND', null])
+  assert.deepEqual([parted!.state, parted!.request_hash, parted!.reference], ['BOUND', null, null])
   assert.equal(await vacate(world.app, parted!.id), true)
   assert.deepEqual(
     (await rowsOf(writer)).map(({ state }) => state),
