@@ -285,6 +285,8 @@ create table transactions (
   client_id text not null,
   -- of the request that had this key
   request_hash bytea,
+  -- the caller's own text. It is in no signature and not in the signer's ledger
+  reference text,
   chain_id bigint not null,
   sender bytea not null,
   nonce bigint not null,
@@ -513,6 +515,7 @@ create table operations (
   account_id uuid not null references accounts,
   client_id text not null,
   request_hash bytea,
+  reference text,
   chain_id bigint not null,
   sender bytea not null,
   -- the code that it was signed for, by name: its dispatcher is the one for that code, and its id is used up there and nowhere else
@@ -759,6 +762,7 @@ create table signatures (
   chain_id bigint not null,
   -- of the request that had this key
   request_hash bytea,
+  reference text,
   -- text, bytes or typedData, and what was signed: text, 0x-hex, or JSON text
   kind text not null,
   content text not null,

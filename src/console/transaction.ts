@@ -17,6 +17,7 @@ import {
   doneHtml,
   facts,
   linkTo,
+  long,
   mono,
   nativeHtml,
   table,
@@ -119,6 +120,7 @@ function factsHtml(app: App, words: Texts, row: TransactionRow, { userId, applic
     ['Nonce', html`${row.nonce}`],
     [texts.block, block === null ? null : html`${block}`],
     [texts.fee, fee === null ? null : nativeHtml(app, words, row.chain_id, fee)],
+    [texts.reference, row.reference === null ? null : long(row.reference)],
   ])
 }
 

@@ -92,6 +92,7 @@ export type Database = {
     client_id: string
     chain_id: number
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     kind: Message['kind']
     content: string
     hash: Bytes
@@ -243,6 +244,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     /** decimal digits, wei */
     reserved: string | null
@@ -278,6 +280,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     is_cancel: Generated<boolean>
     outer_id: string | null
