@@ -29,6 +29,9 @@ export const EVENT_TYPES = [
   'account.stopped',
   'account.resumed',
   'key.exported',
+  'webhook.test',
+  'webhook.failed',
+  'webhook.disabled',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
@@ -89,6 +92,10 @@ export function describe(fact: Fact): Described[] {
       return [of('grant.revoked', momentOf(data), {})]
     case 'account':
       return describeAccount(data as AccountFact, of)
+    case 'webhook': {
+      const { verb, key, ...shown } = data as { verb: 'failed' | 'disabled'; key: string | number }
+      return [of(`webhook.${verb}`, String(key), shown)]
+    }
     case 'lane': {
       const { isStopped, reason, nonce, createdAt } = data as LaneFact
       const type = isStopped ? 'account.stopped' : 'account.resumed'
