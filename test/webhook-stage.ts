@@ -122,7 +122,10 @@ export function endpoint(replies: Replies = () => 200): Post & { got: WireEvent[
   const post: Post = async (letter) => {
     got.push(letter.event)
     letters.push(letter)
-    const given = await replies(letter)
+    const aborted = new Promise<Partial<Answer>>((done) =>
+      letter.signal.addEventListener('abort', () => done({ status: null, error: 'aborted' }), { once: true }),
+    )
+    const given = await Promise.race([replies(letter), aborted])
     const said = typeof given === 'number' ? { status: given } : given
     const status = said.status ?? null
     const isOk = status !== null && status >= 200 && status < 300

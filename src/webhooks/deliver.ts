@@ -76,6 +76,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   let [storeAt, lookAt, readAt] = [Number.POSITIVE_INFINITY, 0, 0]
   let woken = Promise.withResolvers<void>()
 
+  const isOwn = ({ subject }: WireEvent) => subject === `webhook:${id}`
   const wake = () => woken.resolve()
   signal.addEventListener('abort', wake, { once: true })
   const isOver = () => isLost || isDisabled || signal.aborted
@@ -92,9 +93,11 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     await store(true)
     return
   }
-  if (claimed.probe_ms === 0 && !isOver() && !(await probe())) {
-    await store(true)
-    return
+  if (claimed.probe_ms === 0 && !isOver()) {
+    const isDelivered = await probe()
+    // At once: a retry that was delivered must not be found again.
+    await store(!isDelivered)
+    if (!isDelivered) return
   }
   for (;;) {
     woken = Promise.withResolvers()
@@ -160,8 +163,6 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
       ...{ attempt, status, error, answer: text, durationMs },
     })
   }
-
-  const isOwn = ({ subject }: WireEvent) => subject === `webhook:${id}`
 
   /** Reads ahead in the feed. */
   async function read(): Promise<void> {

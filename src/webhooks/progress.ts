@@ -56,7 +56,7 @@ export async function claimWebhooks(root: RootDb, not: readonly string[], limit:
         )
       order by w.id limit ${limit}::int for update skip locked
     )
-    returning id, client_id, epoch, cursor, failures, (greatest(0, extract(epoch from probe_at - now())) * 1000)::float8 as probe_ms, is_full, disabled_at, ${SETTINGS}`.execute(
+    returning id, client_id, epoch, cursor, failures, case when probe_at is not null then (greatest(0, extract(epoch from probe_at - now())) * 1000)::float8 end as probe_ms, is_full, disabled_at, ${SETTINGS}`.execute(
     root,
   )
   return rows
