@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import type { Config } from '../config.ts'
 import type { WireEvent } from '../events/wire.ts'
 import { openOutbound, type Outbound } from '../http/outbound.ts'
 import { retryAfterOf } from './schedule.ts'
@@ -34,7 +35,11 @@ export type Letter = {
 export type Post = (letter: Letter) => Promise<Answer>
 
 /** Hosts to which webhooks may lead although they are not on the public internet. */
-export function privateHostsOf({ config }: Pick<App, 'config'>): ReadonlySet<string> {
+export function privateHostsOf({
+  config,
+}: {
+  config: Pick<Config, 'WEBHOOK_PRIVATE_HOSTS' | 'NODE_ENV'>
+}): ReadonlySet<string> {
   const named = (config.WEBHOOK_PRIVATE_HOSTS ?? '').toLowerCase().split(/[\s,]+/)
   const own = config.NODE_ENV === 'production' ? [] : ['localhost', '127.0.0.1', '[::1]']
   return new Set([...named.filter((host) => host !== ''), ...own])
