@@ -626,8 +626,6 @@ create table history_cursors (
   block_hash bytea not null,
   epoch bigint not null,
   lease_owner text,
-  -- up to which block the feeds of applications know that transfers are final; null: no transfer was looked at yet
-  told_final bigint,
   updated_at timestamptz not null default now()
 ) with (fillfactor = 50);
 
@@ -903,7 +901,13 @@ create table events (
 );
 create index events_account on events (client_id, account_id, seq) where account_id is not null;
 
--- How often a block was retracted. A transaction that is mined again in a block that came back is another event.
+-- Up to which block the feeds have the finality of transfers.
+create table final_transfers (
+  chain_id bigint primary key,
+  block_number bigint not null
+);
+
+-- follower: how often a block was retracted. A transaction that is mined again in a block that came back is another event.
 create table retracted_blocks (
   chain_id bigint not null,
   hash bytea not null,
@@ -986,6 +990,17 @@ create trigger consents_written after insert or update of permissions on consent
   for each row execute function note_row('consent', 'account', 'account_id', 'permissions');
 create trigger consents_deleted after delete on consents
   for each row execute function note_row('revoked', 'account', 'account_id', 'account_id');
+-- A user who revokes an application takes back what it could read about the account. What the application did itself stays.
+create function forget_account() returns trigger language plpgsql as $$
+begin
+  delete from events where client_id = old.client_id and account_id = old.account_id
+    and (type like 'transfer.%' or type like 'account.%' or type like 'key.%');
+  return null;
+end
+$$;
+
+create trigger consents_forgotten after delete on consents
+  for each row execute function forget_account();
 create trigger approvals_written after insert or update of state on approvals
   for each row execute function note_row('approval', 'approval', 'id', 'state');
 create trigger signatures_written after insert or update of signature on signatures

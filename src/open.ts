@@ -304,7 +304,7 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
     chainId,
     kind: 'public',
     redirectUris: loopback.map((origin) => `${origin}/*`),
-    permissions: ['wallet:read', 'contracts:read', 'contracts:write', 'messages:sign'],
+    permissions: ['wallet:read', 'contracts:read', 'contracts:write', 'messages:sign', 'events:read'],
     allowedOrigins: loopback,
     secretHashes: [],
     logoUri: null,

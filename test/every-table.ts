@@ -53,6 +53,11 @@ function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, ac
   if (table === 'approvals' && name === 'state') return ['waiting', 'approved', 'denied'][n % 3]
   if (table === 'webhook_deliveries' && name === 'kind') return ['event', 'retry', 'test'][n % 3]
   if (name === 'disabled_reason') return ['gone', 'failing', null][n % 3]
+  // Applications with a feed: what is inserted into other tables would be noted for it.
+  if (name === 'permissions') return '["events:read"]'
+  if (name === 'transitions') return '[{"state": "SUBMITTED", "at": "2026-01-31T12:00:00.000Z"}]'
+  if (name === 'client_id') return `client ${n}`
+  if (table === 'facts' && name === 'seq') return 1_000 + n
   if (name === 'via') return ['api', 'command', 'console'][n % 3]
   if (table === 'operators' && name === 'role') return ['owner', 'operator', 'support', 'viewer'][n % 4]
   if (name === 'change') return ['cancel', 'speed-up'][n % 2]

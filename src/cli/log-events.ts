@@ -75,6 +75,10 @@ export const LOG_EVENTS: Record<string, string> = {
   gap_fill_denied:
     'The signer rejected a gap-filling transaction. It is retried after five minutes, or when its user writes again.',
   head_listener_failed: 'A listener for new blocks failed once.',
+  event_stream_ended: 'A stream of events ended because of an error. The client continues where it was.',
+  events_not_deleted: 'Old events were not deleted. It is retried every minute.',
+  events_not_numbered: 'Events wait, because moving them into the feeds of applications failed. It is retried.',
+  feeds_not_read: 'Requests that wait for events could not look for new ones. It is retried.',
   head_not_stored: 'A signed head of the signer’s log could not be stored. It is retried every second.',
   history_recovered: 'The history is indexed again after failures.',
   history_retrying: 'Indexing the history failed and is retried.',
@@ -187,9 +191,11 @@ export const LOG_EVENTS: Record<string, string> = {
   userinfo_unavailable: 'A provider’s userinfo endpoint did not respond. Picture and e-mail address remain unchanged.',
   users_not_counted: 'The metric `people` could not be updated.',
   verb_failed: 'A request to the signer failed because of an internal error.',
-  webhook_disabled: 'A webhook was disabled, because its endpoint failed for days or responded with 410. Its application must enable it.',
+  webhook_disabled:
+    'A webhook was disabled, because its endpoint failed for days or responded with 410. Its application must enable it.',
   webhook_event_dead: 'The last retry of an event failed. It can be redelivered by hand (docs/build/webhooks.md).',
-  webhook_events_expired: 'Events were deleted before a webhook could be sent them. Its application must read the present state.',
+  webhook_events_expired:
+    'Events were deleted before a webhook could be sent them. Its application must read the present state.',
   webhook_not_delivered: 'Delivering a webhook failed because of an internal error. It is retried within a minute.',
   webhook_replay_ended: 'A replay of a webhook ended, because its endpoint failed 20 times in a row.',
   webhook_secret_unreadable:

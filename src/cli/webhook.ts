@@ -112,7 +112,12 @@ async function remove(shell: Shell, id: string, given: JsonOption) {
   print(shell, given, done, facts([['removed', done.id]]))
 }
 
-async function replay(shell: Shell, id: string, { from, until, ...given }: JsonOption & { from: string; until?: string }) { // prettier-ignore
+async function replay(
+  shell: Shell,
+  id: string,
+  { from, until, ...given }: JsonOption & { from: string; until?: string },
+) {
+  // prettier-ignore
   const range = { from, ...(until === undefined ? {} : { until }) }
   const one = await withDatabaseOrServer(
     shell.env,

@@ -1,42 +1,10 @@
 import { checksumAddress } from '../digits.ts'
 import { uuidOf, type Hex } from '../ids.ts'
 import type { FactKind, Transition } from '../store/column-values.ts'
-
-/** Types of events. docs/build/events.md says when each is written, and to whom. */
-export const EVENT_TYPES = [
-  'transaction.submitted',
-  'transaction.resubmitted',
-  'transaction.mined',
-  'transaction.reverted',
-  'transaction.cancelled',
-  'transaction.failed',
-  'transaction.replaced',
-  'transaction.retracted',
-  'transaction.finalized',
-  'transfer.detected',
-  'transfer.retracted',
-  'transfer.finalized',
-  'approval.requested',
-  'approval.granted',
-  'approval.denied',
-  'signature.created',
-  'user.created',
-  'consent.granted',
-  'consent.changed',
-  'grant.revoked',
-  'account.frozen',
-  'account.thawed',
-  'account.stopped',
-  'account.resumed',
-  'key.exported',
-  'webhook.test',
-  'webhook.failed',
-  'webhook.disabled',
-] as const
-export type EventType = (typeof EVENT_TYPES)[number]
+import type { EventType } from './wire.ts'
 
 /** A row of `facts`. */
-export type Fact = {
+export type WrittenFact = {
   kind: FactKind
   chainId: number | null
   accountId: string | null
@@ -45,14 +13,14 @@ export type Fact = {
 }
 
 /** What a fact means to applications. `id` is a UUID. */
-export type Described = { id: string; type: EventType; data: Record<string, unknown> }
+export type DescribedEvent = { id: string; type: EventType; data: Record<string, unknown> }
 
 /**
  * Returns the events of a fact, in order. Their ids are made of what happened, not of when it was noticed: a database
  * that lost its newest rows and recovers them from the chain and the ledger writes the same ids again.
  */
-export function describe(fact: Fact): Described[] {
-  const of = (type: EventType, key: string, data: Record<string, unknown>): Described => ({
+export function describe(fact: WrittenFact): DescribedEvent[] {
+  const of = (type: EventType, key: string, data: Record<string, unknown>): DescribedEvent => ({
     id: idOf(fact, type, key),
     type,
     data,
@@ -64,7 +32,7 @@ export function describe(fact: Fact): Described[] {
     case 'transfer':
       return [describeTransfer(fact, data as TransferFact)]
     case 'approval': {
-      const row = data.row as ApprovalRow
+      const row = data.row as QuestionFact
       return [
         of(APPROVAL_TYPES[row.state], row.state, {
           id: row.id,
@@ -104,7 +72,7 @@ export function describe(fact: Fact): Described[] {
   }
 }
 
-const idOf = ({ chainId, accountId, subject }: Fact, type: EventType, key: string): string =>
+const idOf = ({ chainId, accountId, subject }: WrittenFact, type: EventType, key: string): string =>
   uuidOf(`chatelaine event\0${chainId ?? ''}\0${accountId ?? ''}\0${subject}\0${type}\0${key}`)
 
 const momentOf = (data: Record<string, unknown>): string => (data.row as { created_at: string }).created_at
@@ -112,12 +80,12 @@ const momentOf = (data: Record<string, unknown>): string => (data.row as { creat
 /** Converts bytes as PostgreSQL shows them in JSON (`\x…`), or hexadecimal digits without a prefix. */
 const fromColumn = (text: string): Hex => `0x${text.replace(/^\\x/, '')}`
 
-type ApprovalRow = { id: string; state: 'waiting' | 'approved' | 'denied'; rule: string; expires_at: string }
+type QuestionFact = { id: string; state: 'waiting' | 'approved' | 'denied'; rule: string; expires_at: string }
 const APPROVAL_TYPES = {
   waiting: 'approval.requested',
   approved: 'approval.granted',
   denied: 'approval.denied',
-} as const satisfies Record<ApprovalRow['state'], EventType>
+} as const satisfies Record<QuestionFact['state'], EventType>
 
 type AccountFact = {
   frozenAt: string | null
@@ -130,11 +98,11 @@ type LaneFact = { isStopped: boolean; reason: string; nonce: number; createdAt: 
 
 function describeAccount(
   { frozenAt, wasFrozenAt, unfrozenAt, exportedAt, wasExportedAt }: AccountFact,
-  of: (type: EventType, key: string, data: Record<string, unknown>) => Described,
-): Described[] {
-  const events: Described[] = []
+  of: (type: EventType, key: string, data: Record<string, unknown>) => DescribedEvent,
+): DescribedEvent[] {
+  const events: DescribedEvent[] = []
   if (frozenAt !== wasFrozenAt) {
-    if (frozenAt === null) events.push(of('account.thawed', unfrozenAt ?? '', {}))
+    if (frozenAt === null) events.push(of('account.unfrozen', unfrozenAt ?? '', {}))
     else events.push(of('account.frozen', frozenAt, { frozenAt }))
   }
   if (exportedAt !== null && exportedAt !== wasExportedAt) events.push(of('key.exported', exportedAt, { exportedAt }))
@@ -164,9 +132,9 @@ const OUTCOMES: Partial<Record<string, EventType>> = {
   FAILED: 'transaction.failed',
 }
 
-function describeWrite(fact: Fact, write: WriteFact): Described[] {
+function describeWrite(fact: WrittenFact, write: WriteFact): DescribedEvent[] {
   const { steps, before } = write
-  const events: Described[] = []
+  const events: DescribedEvent[] = []
   let outcome = before === null ? null : outcomeOf(fact, before)
   let hasBytes = before?.state === 'SUBMITTED'
   const add = (type: EventType, key: string, step: Transition, more: Record<string, unknown> = {}) =>
@@ -192,7 +160,7 @@ function describeWrite(fact: Fact, write: WriteFact): Described[] {
 }
 
 /** Returns the event of the state that a write has or had; null: nothing has happened to it on the chain. */
-function outcomeOf(fact: Fact, place: WritePlace): { id: string; type: EventType; key: string } | null {
+function outcomeOf(fact: WrittenFact, place: WritePlace): { id: string; type: EventType; key: string } | null {
   const type = OUTCOMES[place.state]
   if (type === undefined) return null
   const key = placeKey(place)
@@ -220,7 +188,7 @@ function dataOf(
 }
 
 /** What `noteTransfers` stores. Addresses, hashes and words are hexadecimal digits. */
-export type TransferFact = {
+type TransferFact = {
   verb: 'detected' | 'retracted' | 'finalized'
   id: string
   direction: number
@@ -241,7 +209,7 @@ export type TransferFact = {
 
 const DIRECTIONS = ['IN', 'OUT', 'SELF'] as const
 
-function describeTransfer(fact: Fact, { verb, times, ...row }: TransferFact): Described {
+function describeTransfer(fact: WrittenFact, { verb, times, ...row }: TransferFact): DescribedEvent {
   const key = `${row.blockHash} ${times}`
   const data = {
     id: row.id,

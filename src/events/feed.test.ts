@@ -30,6 +30,11 @@ const typesOf = (events: WireEvent[]) => events.map(({ type }) => type.split('.'
 const transitionsOf = async (writer: Writer, id: string) =>
   (await readTransaction(world.first.app, writer, id)).transitions
 
+const addConsentTo = ({ accountId }: Writer) =>
+  sql`insert into consents (account_id, client_id, permissions) values (${accountId}::uuid, 'demo', '["users:read"]')`.execute(
+    world.db,
+  )
+
 /** What each transition is called in the feed. */
 const NAMES: Record<string, string> = { MINED: 'mined', FINALIZED: 'finalized', REVERTED: 'reverted', CANCELLED: 'cancelled', REPLACED: 'replaced', FAILED: 'failed' } // prettier-ignore
 
@@ -97,13 +102,23 @@ test('what happens to an account goes to each application that the user signed i
   const own = { clientId: 'demo', accountId: writer.accountId }
   const ofUser = (events: WireEvent[]) =>
     events.filter(({ subject }) => subject === 'user:DEV-frozen').map(({ type }) => type)
-  assert.deepEqual(ofUser(await feed(own)), ['user.created', 'account.frozen', 'account.thawed'])
+  assert.deepEqual(ofUser(await feed(own)), ['user.created', 'account.frozen', 'account.unfrozen'])
   assert.deepEqual(ofUser(await feed()), ['user.created'])
-  await sql`insert into consents (account_id, client_id, permissions) values (${writer.accountId}::uuid, 'demo', '["users:read"]')`.execute(
-    world.db,
-  )
+  await addConsentTo(writer)
   await freezeAccount(world.db, 'DEV-frozen')
   assert.deepEqual(ofUser(await feed()), ['user.created', 'consent.granted', 'account.frozen'])
+})
+
+test('a user who revokes an application takes back what it saw of the account; what it did itself stays', async () => {
+  const writer = await world.writer('leaving')
+  await noteUser(world.db, { clientId: 'demo', accountId: writer.accountId })
+  await addConsentTo(writer)
+  await world.add(world.first, writer)
+  await freezeAccount(world.db, 'DEV-leaving')
+  const seen = async () => (await feed()).filter(({ userId }) => userId === 'DEV-leaving').map(({ type }) => type)
+  assert.deepEqual(await seen(), ['user.created', 'consent.granted', 'transaction.submitted', 'account.frozen'])
+  await sql`delete from consents where account_id = ${writer.accountId}::uuid`.execute(world.db)
+  assert.deepEqual(await seen(), ['user.created', 'consent.granted', 'transaction.submitted', 'grant.revoked'])
 })
 
 test('an application without events:read has no facts and no feed', async () => {

@@ -1,16 +1,20 @@
 import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import type { Reader } from '../http/bearer.ts'
+import { allowedTo, type Reader } from '../http/bearer.ts'
 import { readPageCursor, writeCursor } from '../http/cursor.ts'
-import { eventId, EVENT_TYPES, type EventType } from './describe.ts'
-import type { WireEvent } from './wire.ts'
+import { eventId } from './describe.ts'
+import { EVENT_TYPES, type EventType, type WireEvent } from './wire.ts'
 
 /** Events that are looked at for one page, so that a filter that matches nothing does not read a whole feed. */
 const MAX_LOOKED_AT = 5_000
 
-/** What a reader sees of a feed. `accountId`: only the events of this account; null: what the application sees by itself. */
+/** The part of a feed that a reader sees. `accountId`: events of this account; null: those that the application sees by itself. */
 export type Feed = { clientId: string; accountId: string | null }
+
+/** Returns whether an application has a feed: without the permission, no events are written for it. */
+export const hasFeed = (app: App, { clientId }: Pick<Reader, 'clientId'>): boolean =>
+  allowedTo(app, clientId).permissions.has('events:read')
 
 /** Types to read; null: all. */
 export type EventFilter = readonly EventType[] | null
@@ -47,7 +51,7 @@ export function readTypes(text: string | undefined): EventFilter {
   })
 }
 
-/** Where a reader of a feed stands: after this event. */
+/** Encodes the position after an event. */
 export const cursorOf = (seq: number): string => writeCursor(['events', seq])
 
 /** @throws invalid_cursor */
@@ -57,7 +61,7 @@ export function readEventCursor(cursor: string): number {
   return seq as number
 }
 
-/** Where a feed begins and ends: 0 if it has no events yet. */
+/** Returns the numbers of a feed's last deleted event and of its newest event; 0: there is none. */
 export async function readEnds(
   { db }: Pick<App, 'db'>,
   clientId: string,

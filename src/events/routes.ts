@@ -1,15 +1,18 @@
 /**
- * events: what happened to transactions, transfers and accounts, as one ordered feed for each application.
- * Owns: what a change means to applications, the order of each feed, reading and streaming it, its retention.
+ * events: changes of transactions, transfers and accounts, as one ordered feed for each application.
+ * Owns: the meaning of a change for applications, the order of each feed, reading and streaming it, its retention.
  * Does not own: the changes themselves: the statement that makes one also writes its fact (triggers in `migrations/`).
  * Start with `describe.ts` and `sequence.ts`.
- * Tables: events, facts, feeds, retracted_blocks, sequencer.
+ * Tables: events, facts, feeds, final_transfers.
  */
 
 import type { FastifyInstance } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
-import { cursorOf, feedOf, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
+import { AppError } from '../errors.ts'
+import type { Reader } from '../http/bearer.ts'
+import { chainOf } from '../http/caller.ts'
+import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
@@ -27,6 +30,8 @@ export function events(server: FastifyInstance, app: App): void {
     { schema: wire.events, config: { scope: 'wallet:read', machineScope: 'events:read', admission: 'status' } },
     async (request, reply) => {
       const { reader, query, headers } = request
+      chainOf(app, reader)
+      assertHasFeed(app, reader)
       const feed = feedOf(reader)
       const types = readTypes(query.types)
       const isStream = /\btext\/event-stream\b/.test(headers.accept ?? '')
@@ -50,5 +55,18 @@ export function events(server: FastifyInstance, app: App): void {
       reply.header('x-next-cursor', cursorOf(page.after))
       return page.events
     },
+  )
+}
+
+/**
+ * Checks that an application has a feed, instead of responding with an empty list.
+ * @throws insufficient_scope
+ */
+function assertHasFeed(app: App, reader: Reader): void {
+  if (hasFeed(app, reader)) return
+  throw new AppError(
+    'insufficient_scope',
+    'The application has no feed of events. Nothing was done. Ask the operator to give it the permission events:read.',
+    reader.jkt === undefined ? {} : { challenge: 'DPoP' },
   )
 }

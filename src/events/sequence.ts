@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { isReadable } from '../users/authorize.ts'
-import { describe, type Described } from './describe.ts'
+import { describe, type DescribedEvent } from './describe.ts'
 
 /** milliseconds between two looks for facts */
 const LOOK_MS = 100
@@ -35,7 +35,7 @@ type FactRow = {
 }
 
 /** An event of one feed, before it has a number. */
-type Placed = Described &
+type FeedEvent = DescribedEvent &
   Pick<FactRow, 'account_id' | 'chain_id' | 'at' | 'subject'> & { client_id: string; is_own: boolean }
 
 /**
@@ -88,7 +88,7 @@ async function readersOf(db: Db, facts: readonly FactRow[]): Promise<Map<string,
  * to each application that the user signed in to, if it is on the application's network; until the user allows
  * `users:read`, only the user sees it there.
  */
-function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>): Placed[] {
+function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>): FeedEvent[] {
   const { account_id, chain_id, client_id, at, subject } = fact
   const described = describe({ ...fact, chainId: chain_id, accountId: account_id })
   if (client_id !== null)
@@ -108,7 +108,7 @@ function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>): P
 }
 
 /** Numbers events and stores them. Holding the row of a feed, its newest number is committed before the next is given. */
-async function store(db: Db, placed: readonly Placed[]): Promise<void> {
+async function store(db: Db, placed: readonly FeedEvent[]): Promise<void> {
   const byFeed = Map.groupBy(placed, ({ client_id: clientId }) => clientId)
   const counts = [...byFeed].map(([clientId, events]) => ({ clientId, count: events.length }))
   await sql`insert into feeds (client_id, seq) select value, 0 from json_array_elements_text(${JSON.stringify([...byFeed.keys()])}::json)

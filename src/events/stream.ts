@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
-import { cursorOf, feedOf, readEvents, type EventFilter } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
@@ -71,20 +71,20 @@ export async function streamEvents(
     raw.write(`retry: 1000\n\n`)
   })
   void send(app, reader, raw, { first, types, signal: stream.end.signal })
-    .catch((error: unknown) => app.telemetry.log.debug('stream_ended', { clientId: reader.clientId }, error))
+    .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
     .finally(() => {
       open.delete(stream)
       raw.end()
     })
 }
 
-type Page = Awaited<ReturnType<typeof readEvents>>
+type FeedPage = Awaited<ReturnType<typeof readEvents>>
 
 async function send(
   app: App,
   reader: Reader,
   raw: ServerResponse,
-  { first, types, signal }: { first: Page; types: EventFilter; signal: AbortSignal },
+  { first, types, signal }: { first: FeedPage; types: EventFilter; signal: AbortSignal },
 ): Promise<void> {
   const { clock } = app
   const until = clock.ticks() + LIFE_MS
@@ -128,7 +128,7 @@ async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSigna
 async function isAllowed(app: App, reader: Reader): Promise<boolean> {
   try {
     await verifyAccessToken(app, reader.token)
-    return holds(app, reader, reader.kind === 'machine' ? 'events:read' : 'wallet:read')
+    return hasFeed(app, reader) && holds(app, reader, reader.kind === 'machine' ? 'events:read' : 'wallet:read')
   } catch (error) {
     if (error instanceof AppError && error.statusCode < 500) return false
     throw error

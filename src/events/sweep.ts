@@ -8,16 +8,13 @@ const EVERY_MS = 60_000
 /** events per database transaction */
 const BATCH = 2_000
 
-/** Deletes events that are older than EVENTS_DAYS, and counts of blocks that no reorganisation can reach any more. */
+/** Deletes events that are older than EVENTS_DAYS. */
 export function startEventSweep(app: Pick<App, 'clock' | 'db' | 'telemetry' | 'config'>): Rounds {
   return every(app.clock, EVERY_MS, async () => {
     try {
       const feeds = await app.db.selectFrom('feeds').select('client_id').execute()
       for (const { client_id: clientId } of feeds)
         while ((await deleteOldEvents(app.db, clientId, app.config.EVENTS_DAYS)) === BATCH);
-      await sql`delete from retracted_blocks where updated_at < now() - make_interval(days => ${app.config.EVENTS_DAYS}::int)`.execute(
-        app.db,
-      )
     } catch (error) {
       app.telemetry.log.warn('events_not_deleted', {}, error)
     }
@@ -25,7 +22,7 @@ export function startEventSweep(app: Pick<App, 'clock' | 'db' | 'telemetry' | 'c
 }
 
 /**
- * Deletes the oldest events of a feed, and notes up to which: a reader that was not there yet is told so.
+ * Deletes the oldest events of a feed, and stores up to which. A reader with an earlier cursor gets `cursor_expired`.
  * @returns the number of deleted events, at most 2,000
  */
 export async function deleteOldEvents(root: RootDb, clientId: string, days: number): Promise<number> {

@@ -24,12 +24,13 @@ export async function noteTransfers(
  */
 export async function noteFinalTransfers(db: Db, chainId: number): Promise<void> {
   const { rows } = await sql<{ was: number | null; is: number }>`
-    update history_cursors h set told_final = is_final.number
-    from (select history.told_final as was, least(cursor.finalized_number, history.block_number) as number
-      from history_cursors history join cursors cursor on cursor.chain_id = history.chain_id
-      where history.chain_id = ${chainId}::bigint) as is_final
-    where h.chain_id = ${chainId}::bigint and is_final.number is distinct from is_final.was
-    returning is_final.was as was, is_final.number as is`.execute(db)
+    insert into final_transfers as final (chain_id, block_number)
+    select cursor.chain_id, least(cursor.finalized_number, history.block_number)
+      from cursors cursor join history_cursors history on history.chain_id = cursor.chain_id where cursor.chain_id = ${chainId}::bigint
+    on conflict (chain_id) do update set block_number = excluded.block_number where final.block_number <> excluded.block_number
+    returning block_number as is, (select block_number from final_transfers before where before.chain_id = final.chain_id) as was`.execute(
+    db,
+  )
   const [moved] = rows
   if (moved === undefined || moved.was === null || moved.is <= moved.was) return
   await sql`${insertFacts(chainId, 'finalized')} and t.block_number > ${moved.was}::bigint and t.block_number <= ${moved.is}::bigint`.execute(

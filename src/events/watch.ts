@@ -6,10 +6,10 @@ import { slot } from '../state.ts'
 const LOOK_MS = 100
 
 type Watcher = { clientId: string; after: number; wake: () => void }
-type Watch = { watchers: Set<Watcher>; timer: Timer | null }
+type FeedWatch = { watchers: Set<Watcher>; timer: Timer | null }
 
 /** One query per interval for all readers of a process that wait. */
-const watches = slot('readers of events that wait', (_app: App): Watch => ({ watchers: new Set(), timer: null }))
+const watches = slot('readers of events that wait', (_app: App): FeedWatch => ({ watchers: new Set(), timer: null }))
 
 /**
  * Resolves when a feed has an event after a number, after a time-out, or when the signal is aborted. If the database is
@@ -33,7 +33,7 @@ export async function waitForEvents(
   watch.watchers.delete(watcher)
 }
 
-function look(app: App, watch: Watch): Timer {
+function look(app: App, watch: FeedWatch): Timer {
   return app.clock
     .after(LOOK_MS, async () => {
       const clientIds = [...new Set([...watch.watchers].map(({ clientId }) => clientId))]

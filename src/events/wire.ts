@@ -1,20 +1,55 @@
 import Type, { type Static } from 'typebox'
 import { sends } from '../http/openapi-headers.ts'
 import { answers, Nullable, shownAs } from '../http/wire.ts'
-import { EVENT_TYPES, type EventType } from './describe.ts'
+
+/** Types of events. docs/build/events.md lists them with their data and readers. */
+export const EVENT_TYPES = [
+  'transaction.submitted',
+  'transaction.resubmitted',
+  'transaction.mined',
+  'transaction.reverted',
+  'transaction.cancelled',
+  'transaction.failed',
+  'transaction.replaced',
+  'transaction.retracted',
+  'transaction.finalized',
+  'transfer.detected',
+  'transfer.retracted',
+  'transfer.finalized',
+  'approval.requested',
+  'approval.granted',
+  'approval.denied',
+  'signature.created',
+  'user.created',
+  'consent.granted',
+  'consent.changed',
+  'grant.revoked',
+  'account.frozen',
+  'account.unfrozen',
+  'account.stopped',
+  'account.resumed',
+  'key.exported',
+  'webhook.test',
+  'webhook.failed',
+  'webhook.disabled',
+] as const
+export type EventType = (typeof EVENT_TYPES)[number]
 
 const SAMPLE_HASH = `0x${'5e'.repeat(32)}`
 
 /** An event as the API and webhooks send it. */
-export const Event = Type.Object(
+const Event = Type.Object(
   {
     id: Type.String({
-      description: 'Made of what happened: if the event is sent or written again, it has the same id',
+      description: 'Derived from the change: if the event is sent or written again, it has the same id',
     }),
     type: Type.Unsafe<EventType>(Type.String({ enum: [...EVENT_TYPES] })),
     timestamp: Type.String({ description: 'Time at which the service noted it, ISO 8601' }),
     sequence: Type.Integer({ description: 'Rises within the feed of an application, with gaps' }),
-    subject: Type.String({ description: 'What it is about: events of one subject are in their order' }),
+    subject: Type.String({
+      description:
+        'Transaction, transfer, approval, signature or user that changed. Events of one subject are in order',
+    }),
     userId: Nullable(Type.String({ description: 'User whose account it concerns' })),
     network: Nullable(Type.String()),
     chainId: Nullable(Type.Integer()),
@@ -54,7 +89,7 @@ export const EventsQuery = Type.Object(
       Type.String({
         maxLength: 200,
         description:
-          '`X-Next-Cursor` of the last page, or `now` for what happens from now on; default: the oldest stored event',
+          '`X-Next-Cursor` of the last page, or `now` for events from now on; default: the oldest stored event',
       }),
     ),
     types: Type.Optional(
@@ -86,7 +121,7 @@ export const events = {
   operationId: 'listEvents',
   summary: 'Read the feed of events',
   description:
-    'Returns what happened to transactions, transfers and accounts after `cursor`, oldest first. `X-Next-Cursor` is always present: use it for the next request. With the token of an application and `events:read`: all events of the application. With a user token: those of the user. With `Accept: text/event-stream` the response is a stream (server-sent events) whose ids are cursors, and `Last-Event-ID` continues it.',
+    'Returns changes of transactions, transfers and accounts after `cursor`, oldest first. `X-Next-Cursor` is always present: use it for the next request. With the token of an application and `events:read`: all events of the application. With a user token: those of the user. With `Accept: text/event-stream` the response is a stream (server-sent events) whose ids are cursors, and `Last-Event-ID` continues it.',
   querystring: EventsQuery,
   ...sends('X-Next-Cursor'),
   ...answers(Type.Array(Event), 410),

@@ -93,11 +93,15 @@ export async function retractIn(
   return next
 }
 
-/** Counts that blocks were retracted: what happens in one of them after it came back is something new for the feeds. */
+/**
+ * Counts that blocks were retracted. If a block comes back, its transactions are mined again, which is another event
+ * (events/describe.ts). Counts of blocks that came back in the last year are stored.
+ */
 async function countRetracted(db: Db, chainId: number, above: number): Promise<void> {
   await sql`insert into retracted_blocks (chain_id, hash, times)
     select chain_id, hash, 1 from blocks where chain_id = ${chainId}::bigint and number > ${above}::bigint
     on conflict (chain_id, hash) do update set times = retracted_blocks.times + 1, updated_at = now()`.execute(db)
+  await sql`delete from retracted_blocks where updated_at < now() - interval '400 days'`.execute(db)
 }
 
 /** Returns the first blocks whose transaction states may be stored in one commit: one row per receipt and per block. */

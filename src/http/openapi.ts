@@ -26,7 +26,7 @@ const TAGS = {
   Transfers: 'Transfers of native currency and tokens to users, even before they have signed in',
   Transactions: 'Sending transactions, and their state',
   Signatures: 'Messages and typed data that the user signs, and the approvals that they need',
-  Events: 'What happened to transactions, transfers and accounts, as one ordered feed',
+  Events: 'Changes of transactions, transfers and accounts, as one ordered feed',
   Webhooks: 'Events that are sent to the server of an application',
   Operator: 'Applications, networks and accounts of this installation, for its operators',
 }

@@ -365,7 +365,7 @@ export type Database = {
     read_from: string | null
   }
   // prettier-ignore
-  history_cursors: { chain_id: number; block_number: number; block_hash: Bytes; epoch: number; lease_owner: string | null; told_final: MaybeNumber; updated_at: DefaultTime }
+  history_cursors: { chain_id: number; block_number: number; block_hash: Bytes; epoch: number; lease_owner: string | null; updated_at: DefaultTime }
   history_marks: { chain_id: number; at: Time; block_number: number }
   coverage: { account_id: string; chain_id: number; covered_from: number; updated_at: DefaultTime }
   native_coverage: {
@@ -467,6 +467,7 @@ export type Database = {
     data: JsonColumn<Record<string, unknown>>
     at: Time
   }
+  final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
   webhooks: {
     id: string

@@ -9,6 +9,7 @@ import { until } from '../../test/kit/until.ts'
 import { systemClock } from '../clock.ts'
 import { readConfig } from '../config.ts'
 import type { WireEvent } from '../events/wire.ts'
+import { verifyWebhook } from '../../packages/client/src/webhook.ts'
 import { openPost, openWebhookOutbound, PATIENCE_MS, type Letter } from './post.ts'
 import { newSigningSecret, showSecret, signatureHeaders } from './sign.ts'
 
@@ -68,6 +69,7 @@ test('a foreign verifier accepts what is sent, with the former secret as well af
   assert.deepEqual([method, headers['content-type'], headers['webhook-id']], ['POST', 'application/json', event.id])
   for (const secret of [fresh, former]) {
     const verifier = new Webhook(showSecret(secret))
+    assert.deepEqual(await verifyWebhook({ headers, body }, showSecret(secret)), event)
     assert.deepEqual(verifier.verify(body, textsOf(headers)), event)
     assert.throws(() => verifier.verify(body.replace('mined', 'final'), textsOf(headers)))
     assert.throws(() => verifier.verify(body, textsOf({ ...headers, 'webhook-id': 'evt_other' })))

@@ -19,6 +19,7 @@ import type {
   Write,
   WriteSimulation,
 } from './calls.ts'
+import { type EventPage, type EventsOptions, readFeed } from './events.ts'
 import { openList, type List } from './list.ts'
 import { type CallOptions, type ClientOptions, errorOf, openRequests, type WriteOptions } from './request.ts'
 import { handleOf, type TransactionHandle } from './transaction.ts'
@@ -299,10 +300,12 @@ export function createClient(options: ClientOptions): Client {
   const approval = async (id: string, of: CallOptions = {}): Promise<Approval> =>
     (await get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, {}, of)).body
 
+  const events = (of: EventsOptions = {}): AsyncIterable<EventPage> => readFeed(requests, of)
+
   return {
     ...{ me, user, users, balance, balances, nfts, history },
     ...{ read, readMany, write, batch, send, transfer, simulate, transaction, transactions },
-    ...{ signMessage, signTypedData, verify, signatures, signature, signingLog, approval },
+    ...{ signMessage, signTypedData, verify, signatures, signature, signingLog, approval, events },
   }
 }
 
