@@ -23,10 +23,16 @@ test('each event since the webhook was created is sent once, in the order of its
   const to = endpoint()
   const sent = await stage.emit(Array.from({ length: 250 }, (_, n) => `transaction:${n % 3}`))
   await stage.courier(to).work()
-  assert.deepEqual(seqs(to.got).toSorted(), sent)
+  assert.deepEqual(
+    seqs(to.got).toSorted((a, b) => a - b),
+    sent,
+  )
   for (const subject of new Set(to.got.map((event) => event.subject))) {
     const mine = seqs(to.got.filter((event) => event.subject === subject))
-    assert.deepEqual(mine, mine.toSorted())
+    assert.deepEqual(
+      mine,
+      mine.toSorted((a, b) => a - b),
+    )
   }
   const webhook = await readWebhook(stage.db, of(id))
   assert.deepEqual([webhook.delivered, webhook.waiting, webhook.state], [250, 0, 'enabled'])
@@ -123,10 +129,16 @@ test('an endpoint that is down for three days gets every event after, in order, 
     await stage.age(HOUR)
     await courier.work()
   }
-  assert.deepEqual(seqs(to.got).toSorted(), sent)
+  assert.deepEqual(
+    seqs(to.got).toSorted((a, b) => a - b),
+    sent,
+  )
   for (const subject of new Set(to.got.map((event) => event.subject))) {
     const mine = seqs(to.got.filter((event) => event.subject === subject))
-    assert.deepEqual(mine, mine.toSorted())
+    assert.deepEqual(
+      mine,
+      mine.toSorted((a, b) => a - b),
+    )
   }
   const after = await readWebhook(stage.db, of(id))
   assert.deepEqual([after.state, after.dead, after.waiting, after.delivered], ['enabled', 0, 0, sent.length])
@@ -157,7 +169,10 @@ test('five days without success disable a webhook, its feed says so, and enablin
   assert.equal(to.got.length, 0)
   await enableWebhook(stage.db, of(id))
   await courier.work()
-  assert.deepEqual(seqs(to.got).toSorted(), sent)
+  assert.deepEqual(
+    seqs(to.got).toSorted((a, b) => a - b),
+    sent,
+  )
   assert.equal((await readWebhook(stage.db, of(id))).dead, 0)
 })
 

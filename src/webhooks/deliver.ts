@@ -329,7 +329,6 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     const through = settled === -1 ? pending.length : settled
     const cursor = settled === -1 ? position : (pending[through - 1]?.event.sequence ?? claimed.cursor)
     const batch = unstored
-    const retries = unstoredRetries
     const ended = finished.splice(0)
     unstored = nothingUnstored()
     unstoredRetries = 0

@@ -5,7 +5,7 @@ import type { SealKeys } from '../store/seal.ts'
 import { secretKeysOf, type SecretKeys } from '../store/secret-keys.ts'
 
 /** Purpose of the derived keys, by which they differ from all others. */
-export const PURPOSE = 'webhook secrets'
+const PURPOSE = 'webhook secrets'
 
 const cached = slot('keys of webhook secrets', (_app: App): { keys: SecretKeys | null } => ({ keys: null }))
 

@@ -71,7 +71,7 @@ export async function readWaiting(db: Db, webhookId: string): Promise<Map<string
 }
 
 /** An attempt for the log. */
-export type LoggedAttempt = {
+type LoggedAttempt = {
   id: string
   kind: DeliveryKind
   eventId: string

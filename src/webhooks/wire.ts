@@ -36,7 +36,7 @@ export const NewOperatorWebhook = Type.Object(
 
 const time = (description: string) => Nullable(Type.String({ description }))
 
-export const ReplayState = Type.Object(
+const ReplayState = Type.Object(
   {
     delivered: Type.Integer({ description: 'Events that it has delivered' }),
     failures: Type.Integer({ description: 'Failed attempts in a row; after 20 it ends' }),
@@ -45,7 +45,7 @@ export const ReplayState = Type.Object(
   { title: 'ReplayState', description: 'A replay that is not over' },
 )
 
-export const Webhook = Type.Object(
+const Webhook = Type.Object(
   {
     id: Type.String(),
     clientId: Type.String({ description: 'Application whose events it receives' }),
@@ -101,7 +101,7 @@ export const Webhook = Type.Object(
 )
 export type WireWebhook = Static<typeof Webhook>
 
-export const WithSecret = Type.Object(
+const WithSecret = Type.Object(
   {
     webhook: Webhook,
     secret: Type.String({
@@ -113,7 +113,7 @@ export const WithSecret = Type.Object(
 )
 export type WebhookWithSecret = Static<typeof WithSecret>
 
-export const Delivery = Type.Object(
+const Delivery = Type.Object(
   {
     id: Type.String(),
     kind: Type.Unsafe<DeliveryKind>(
