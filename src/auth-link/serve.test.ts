@@ -35,7 +35,7 @@ test('an account that the ledger knows and the database lost comes back by the o
   } as unknown as App
   const server = fastify()
   t.after(() => server.close())
-  serveApi(server, app, { forms: new Map(), publish: async () => {} })
+  serveApi(server, app, { forms: new Map(), publish: async () => {}, webhookKeys: () => new Map() })
   const make = async (provider: string, providerUserId: string) => {
     const payload = { provider, providerUserId }
     const answer = await server.inject({ method: 'POST', url: '/internal/auth/accounts', payload })

@@ -102,6 +102,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
+    name: 'webhook',
+    group: 'Operate',
+    user: SERVER,
+    description: 'manage webhooks of applications',
+    add: async (program, shell) => program.addCommand((await import('./webhook.ts')).webhook(shell)),
+  },
+  {
     name: 'account',
     group: 'Operate',
     user: SERVER,

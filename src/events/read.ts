@@ -121,6 +121,23 @@ export async function readEvents(
   return { events: events.map((row) => toWire(app, row)), after: isEnd ? newest : first!.looked_to, isEnd }
 }
 
+/**
+ * Reads events of a feed by their numbers, as the application sees them by itself. Events that were deleted are missing.
+ */
+export async function readEventsAt(
+  app: Pick<App, 'db' | 'networks'>,
+  clientId: string,
+  seqs: readonly number[],
+): Promise<WireEvent[]> {
+  if (seqs.length === 0) return []
+  const { rows } = await sql<EventRow>`
+    select events.*, account.user_id from events left join accounts account on account.account_id = events.account_id
+    where client_id = ${clientId} and not is_own
+      and seq in (select value::int8 from json_array_elements_text(${JSON.stringify(seqs)}::json))
+    order by seq`.execute(app.db)
+  return rows.map((row) => toWire(app, row))
+}
+
 const expired = (trimmed: number): AppError =>
   new AppError(
     'cursor_expired',
