@@ -94,6 +94,7 @@ test('a transaction shows its call, attempts, and the problem that it waits for;
       since: new Date(),
     })
     .execute()
+  await db.updateTable('transactions').set({ reference: '<order> 17' }).where('id', '=', id).execute()
   const page = await go(`/console/transactions/${id}`)
   const text = textOf(page.text)
   for (const one of [
@@ -101,6 +102,7 @@ test('a transaction shows its call, attempts, and the problem that it waits for;
     /transfer\(address,uint256\) address to: &#34;0x[0-9a-fA-F]{40}&#34; uint256 amount: &#34;1500&#34;/,
     /Earlier open nonces of the account: 2\. The first one is 1\./,
     /fee_cap_reached The base fee is 9\./,
+    /Reference &#60;order&#62; 17/,
     /0x(b3){32} transaction 2\.5 .* not yet/,
     new RegExp(`chatelaine transaction cancel ${id}`),
   ])
