@@ -95,9 +95,9 @@ export function openOutbound({
   }
 }
 
-type Sent = http.RequestOptions & { body: string | null; signal: AbortSignal; cutAfterBytes: number | undefined }
+type SentRequest = http.RequestOptions & { body: string | null; signal: AbortSignal; cutAfterBytes: number | undefined }
 
-function send(url: URL, sent: Sent): Promise<Response> {
+function send(url: URL, sent: SentRequest): Promise<Response> {
   const { body, cutAfterBytes, ...options } = sent
   const { promise, resolve: answered, reject } = Promise.withResolvers<Response>()
   const request = (url.protocol === 'https:' ? https : http).request(url, options)
