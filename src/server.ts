@@ -68,6 +68,7 @@ import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
 import { webhookKeysOf } from './webhooks/keys.ts'
+import { webhookRequests } from './webhooks/openapi.ts'
 import { webhooks } from './webhooks/routes.ts'
 import { startDelivering } from './webhooks/worker.ts'
 
@@ -120,7 +121,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   const server = openListener(app)
   const { refuseBehindCors } = openGate(server, app)
   if (api === null) keepApart(server, app)
-  await openapi(server, app)
+  await openapi(server, app, { webhooks: api === null ? {} : webhookRequests() })
   // Only the API uses this: the authorization server answers CORS requests itself, by client.
   await server.register(
     cors,

@@ -7,7 +7,7 @@ import { openState } from '../src/state.ts'
 import type { RootDb } from '../src/store/db.ts'
 import { webhookKeysOf } from '../src/webhooks/keys.ts'
 import { createWebhook } from '../src/webhooks/manage.ts'
-import type { Answer, Letter, Post } from '../src/webhooks/post.ts'
+import type { Answer, Letter, SendEvent } from '../src/webhooks/post.ts'
 import { openDeliveries, type Deliveries } from '../src/webhooks/worker.ts'
 import { fakeApp } from './fake-app.ts'
 import { madeSealKeys } from './seal-keys.ts'
@@ -66,7 +66,7 @@ export async function webhookStage(settings: Record<string, string> = {}) {
   }
 
   const couriers: Courier[] = []
-  function courier(post: Post): Courier {
+  function courier(post: SendEvent): Courier {
     let isDead = false
     const dying = db.withPlugin({
       transformQuery: ({ node }) => {
@@ -117,9 +117,9 @@ export async function webhookStage(settings: Record<string, string> = {}) {
 }
 
 /** An endpoint, and what it was sent, in order. */
-export function endpoint(replies: Replies = () => 200): Post & { got: WireEvent[]; letters: Letter[] } {
+export function endpoint(replies: Replies = () => 200): SendEvent & { got: WireEvent[]; letters: Letter[] } {
   const [got, letters]: [WireEvent[], Letter[]] = [[], []]
-  const post: Post = async (letter) => {
+  const post: SendEvent = async (letter) => {
     got.push(letter.event)
     letters.push(letter)
     const aborted = new Promise<Partial<Answer>>((done) =>

@@ -105,7 +105,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
     name: 'webhook',
     group: 'Operate',
     user: SERVER,
-    description: 'manage webhooks of applications',
+    description: 'manage webhooks of applications: docs/build/webhooks.md',
     add: async (program, shell) => program.addCommand((await import('./webhook.ts')).webhook(shell)),
   },
   {

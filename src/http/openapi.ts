@@ -43,8 +43,15 @@ const SCOPES = {
   'webhooks:manage': 'Application by itself: its webhooks',
 }
 
-/** Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes. */
-export async function openapi(server: FastifyInstance, app: App): Promise<void> {
+/**
+ * Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes.
+ * @param webhooks  requests that the service sends, by type of event
+ */
+export async function openapi(
+  server: FastifyInstance,
+  app: App,
+  { webhooks }: { webhooks: Record<string, object> },
+): Promise<void> {
   const { 'users:read': usersRead, 'events:read': eventsRead, 'webhooks:manage': webhooksManage, ...ofUsers } = SCOPES
   const ofMachines = { 'users:read': usersRead, 'events:read': eventsRead, 'webhooks:manage': webhooksManage }
   const issuer = issuerOf(app)
@@ -78,6 +85,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
           operator: { type: 'http', scheme: 'bearer', description: 'Operator API token; user tokens are rejected' },
         },
       },
+      webhooks,
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
     // Only routes with a tag belong to the API; pages and probes do not.

@@ -100,14 +100,14 @@ export function openOutbound({
   }
 }
 
-type Sent = http.RequestOptions & {
+type SentRequest = http.RequestOptions & {
   body: string | null
   signal: AbortSignal
   maxBytes: number
   cutAfterBytes: number | undefined
 }
 
-function send(url: URL, sent: Sent): Promise<Response> {
+function send(url: URL, sent: SentRequest): Promise<Response> {
   const { body, maxBytes, cutAfterBytes, ...options } = sent
   const { promise, resolve: answered, reject } = Promise.withResolvers<Response>()
   const request = (url.protocol === 'https:' ? https : http).request(url, options)

@@ -10,7 +10,7 @@ import type { Actor } from './actions.ts'
 import { webhookActs } from './webhook-acts.ts'
 import { shared } from './wire.ts'
 
-type OfOne = { Params: Static<typeof webhookWire.IdParam> }
+type OfOneWebhook = { Params: Static<typeof webhookWire.IdParam> }
 
 /** Registers the webhooks of all applications in the operator API. */
 export function operatorWebhooks(scope: FastifyInstance, app: App, actorOf: (request: FastifyRequest) => Actor): void {
@@ -38,17 +38,19 @@ export function operatorWebhooks(scope: FastifyInstance, app: App, actorOf: (req
   )
 
   /** GET /operator/v1/webhooks/:id. Errors: not_found, as those below. */
-  scope.get<OfOne>(`${base}/:id`, { schema: schemas.read }, ({ params }) => readWebhook(db, { ...params, clientId: null })) // prettier-ignore
+  scope.get<OfOneWebhook>(`${base}/:id`, { schema: schemas.read }, ({ params }) => readWebhook(db, { ...params, clientId: null })) // prettier-ignore
 
   /** PATCH /operator/v1/webhooks/:id. Errors: invalid_request. */
-  scope.patch<OfOne & { Body: Static<typeof webhookWire.WebhookChanges> }>(
+  scope.patch<OfOneWebhook & { Body: Static<typeof webhookWire.WebhookChanges> }>(
     `${base}/:id`,
     { schema: schemas.update },
     (request) => acts(request).update(request.params.id, request.body),
   )
 
   /** DELETE /operator/v1/webhooks/:id */
-  scope.delete<OfOne>(`${base}/:id`, { schema: schemas.remove }, (request) => acts(request).remove(request.params.id))
+  scope.delete<OfOneWebhook>(`${base}/:id`, { schema: schemas.remove }, (request) =>
+    acts(request).remove(request.params.id),
+  )
 
   for (const [action, schema, act] of [
     ['test', schemas.test, 'test'],
@@ -56,25 +58,25 @@ export function operatorWebhooks(scope: FastifyInstance, app: App, actorOf: (req
     ['enable', schemas.enable, 'enable'],
   ] as const) {
     /** POST /operator/v1/webhooks/:id/{test,rotate-secret,enable}. A test is sent by an API server within a second. */
-    scope.post<OfOne>(`${base}/:id/${action}`, { schema }, (request) => acts(request)[act](request.params.id))
+    scope.post<OfOneWebhook>(`${base}/:id/${action}`, { schema }, (request) => acts(request)[act](request.params.id))
   }
 
   /** POST /operator/v1/webhooks/:id/replay. Errors: invalid_request, already_exists. */
-  scope.post<OfOne & { Body: Static<typeof webhookWire.ReplayRange> }>(
+  scope.post<OfOneWebhook & { Body: Static<typeof webhookWire.ReplayRange> }>(
     `${base}/:id/replay`,
     { schema: schemas.replay },
     (request) => acts(request).replay(request.params.id, request.body),
   )
 
   /** POST /operator/v1/webhooks/:id/redeliver. Errors: rate_limited. */
-  scope.post<OfOne & { Body: Static<typeof webhookWire.EventToRedeliver> }>(
+  scope.post<OfOneWebhook & { Body: Static<typeof webhookWire.EventToRedeliver> }>(
     `${base}/:id/redeliver`,
     { schema: schemas.redeliver },
     (request) => acts(request).redeliver(request.params.id, request.body.eventId),
   )
 
   /** GET /operator/v1/webhooks/:id/deliveries. Errors: invalid_cursor. */
-  scope.get<OfOne & { Querystring: Static<typeof webhookWire.DeliveriesQuery> }>(
+  scope.get<OfOneWebhook & { Querystring: Static<typeof webhookWire.DeliveriesQuery> }>(
     `${base}/:id/deliveries`,
     { schema: schemas.deliveries },
     async ({ params: { id }, query: { limit = '50', cursor } }, reply) => {

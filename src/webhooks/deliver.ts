@@ -5,7 +5,7 @@ import type { WireEvent } from '../events/wire.ts'
 import type { DeliveryKind, WebhookEnd } from '../store/column-values.ts'
 import { keyOfSecret, decryptSecret } from '../store/secret-keys.ts'
 import { readWebhookKeys } from './keys.ts'
-import { PATIENCE_MS, type Answer, type Post } from './post.ts'
+import { PATIENCE_MS, type Answer, type SendEvent } from './post.ts'
 import {
   LEASE_MS,
   MAX_RETRIES,
@@ -35,7 +35,7 @@ const MIN_LEASE_MS = PATIENCE_MS + 5_000
 /** milliseconds above which answers are slow: p95 of the last 20 */
 const SLOW_MS = 3_000
 
-export type DeliveryParts = { post: Post; slots: Slots; signal: AbortSignal }
+export type DeliveryParts = { post: SendEvent; slots: Slots; signal: AbortSignal }
 
 /** An event of the feed in the order of its number, from reading until its answer is stored. */
 type Pending = { event: WireEvent; state: 'waiting' | 'in flight' | 'settled'; isAnswered: boolean }
@@ -203,7 +203,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   async function sendEvent(one: Pending): Promise<void> {
     one.state = 'in flight'
     const answer = await send(one.event)
-    // The process ends: whoever continues sends it again.
+    // The process ends: the next process sends it again.
     if (signal.aborted && !answer.isOk) return void (one.state = 'waiting')
     one.isAnswered = true
     count(answer)

@@ -166,7 +166,7 @@ export async function requestTest(db: Db, which: WhichWebhook): Promise<WireDeli
   return request(db, which, { kind: 'test', id, seq: null, type: 'webhook.test' })
 }
 
-/** Requests that one stored event is sent once more. @throws not_found, rate_limited */
+/** Requests that one stored event is sent again. @throws not_found, rate_limited */
 export async function redeliverEvent(db: Db, which: WhichWebhook, event: string): Promise<WireDelivery> {
   const { clientId } = await readWebhook(db, which)
   const uuid = /^evt_[0-9a-f]{32}$/.test(event) ? event.slice(4) : '0'.repeat(32)
@@ -254,7 +254,7 @@ const toDelivery = (row: DeliveryRow): WireDelivery => ({
   doneAt: row.done_at?.toISOString() ?? null,
 })
 
-/** Sends the events of a time range once more. @throws not_found, invalid_request, already_exists */
+/** Sends the events of a time range again. @throws not_found, invalid_request, already_exists */
 export async function replayWebhook(
   db: Db,
   which: WhichWebhook,

@@ -31,8 +31,8 @@ export type Letter = {
   signal: AbortSignal
 }
 
-/** Sends one event. It never throws: what fails is an answer, too. */
-export type Post = (letter: Letter) => Promise<Answer>
+/** Sends one event. It never throws: a failure is an answer without success. */
+export type SendEvent = (letter: Letter) => Promise<Answer>
 
 /** Hosts to which webhooks may lead although they are not on the public internet. */
 export function privateHostsOf({
@@ -63,7 +63,7 @@ export const openWebhookOutbound = (
   })
 
 /** Opens the sending of events. */
-export function openPost({ clock }: Pick<App, 'clock'>, out: Outbound): Post {
+export function openPost({ clock }: Pick<App, 'clock'>, out: Outbound): SendEvent {
   return async ({ url, secrets, event, isReplay, signal }) => {
     const body = JSON.stringify(event)
     const began = clock.ticks()

@@ -106,7 +106,7 @@ export const nothingUnstored = (): Unstored => ({
   lastFailure: null,
 })
 
-/** Where a webhook stands now. */
+/** The present state of a webhook, to store. */
 export type Standing = {
   cursor: number
   failures: number

@@ -13,7 +13,7 @@ const MAX_FAILURES = 20
 type Replayed = { id: string; clientId: string; epoch: number; types: EventFilter }
 
 /**
- * Sends a range of the feed once more, one event at a time, beside what happens now. An event that fails is repeated
+ * Sends a range of the feed again, one event at a time, beside new events. An event that fails is repeated
  * later, and the others wait behind it.
  */
 export async function runReplay(

@@ -207,3 +207,10 @@ test('an operator does the same for any application, and each change is recorded
   ])
   for (const one of [secret, rotated]) assert.ok(!JSON.stringify(actions).includes(one.slice(6)))
 })
+
+test('the OpenAPI document has the requests that webhooks send', async () => {
+  const { body } = await here.request('/openapi.json')
+  const schema = body.webhooks['transaction.mined'].post.requestBody.content['application/json'].schema
+  assert.equal(schema.allOf[0].$ref, '#/components/schemas/Event')
+  assert.ok('Event' in body.components.schemas)
+})

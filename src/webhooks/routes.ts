@@ -32,7 +32,7 @@ import { lookForDeliveries } from './worker.ts'
 /** milliseconds for which a request waits for the result of a test, and between two looks */
 const [WAIT_MS, LOOK_MS] = [10_000, 100]
 
-type OfOne = { Params: Static<typeof wire.IdParam> }
+type OfWebhook = { Params: Static<typeof wire.IdParam> }
 
 /** Registers the webhooks of an application: machines with `webhooks:manage`. */
 export function webhooks(server: FastifyInstance, app: App): void {
@@ -60,46 +60,48 @@ export function webhooks(server: FastifyInstance, app: App): void {
   )
 
   /** GET /v1/webhooks/:id. Errors: not_found, as those below. */
-  server.get<OfOne>('/v1/webhooks/:id', { schema: schemas.read, config }, (request) => readWebhook(db, which(request)))
+  server.get<OfWebhook>('/v1/webhooks/:id', { schema: schemas.read, config }, (request) =>
+    readWebhook(db, which(request)),
+  )
 
   /** PATCH /v1/webhooks/:id. Errors: invalid_request. */
-  server.patch<OfOne & { Body: Static<typeof wire.WebhookChanges> }>(
+  server.patch<OfWebhook & { Body: Static<typeof wire.WebhookChanges> }>(
     '/v1/webhooks/:id',
     { schema: schemas.update, config },
     (request) => updateWebhook(db, which(request), request.body, rules),
   )
 
   /** DELETE /v1/webhooks/:id */
-  server.delete<OfOne>('/v1/webhooks/:id', { schema: schemas.remove, config }, (request) =>
+  server.delete<OfWebhook>('/v1/webhooks/:id', { schema: schemas.remove, config }, (request) =>
     deleteWebhook(db, which(request)),
   )
 
   /** POST /v1/webhooks/:id/test. Errors: rate_limited. */
-  server.post<OfOne>('/v1/webhooks/:id/test', { schema: schemas.test, config }, async (request, reply) => {
+  server.post<OfWebhook>('/v1/webhooks/:id/test', { schema: schemas.test, config }, async (request, reply) => {
     const requested = await requestTest(db, which(request))
     lookForDeliveries(app)
     return untilSent(app, requested.id, () => reply.raw.destroyed)
   })
 
   /** POST /v1/webhooks/:id/rotate-secret. Errors: auth_unavailable. */
-  server.post<OfOne>('/v1/webhooks/:id/rotate-secret', { schema: schemas.rotateSecret, config }, async (request) =>
+  server.post<OfWebhook>('/v1/webhooks/:id/rotate-secret', { schema: schemas.rotateSecret, config }, async (request) =>
     rotateWebhookSecret(db, await readWebhookKeys(app), which(request)),
   )
 
   /** POST /v1/webhooks/:id/enable */
-  server.post<OfOne>('/v1/webhooks/:id/enable', { schema: schemas.enable, config }, (request) =>
+  server.post<OfWebhook>('/v1/webhooks/:id/enable', { schema: schemas.enable, config }, (request) =>
     enableWebhook(db, which(request)),
   )
 
   /** POST /v1/webhooks/:id/replay. Errors: invalid_request, already_exists. */
-  server.post<OfOne & { Body: Static<typeof wire.ReplayRange> }>(
+  server.post<OfWebhook & { Body: Static<typeof wire.ReplayRange> }>(
     '/v1/webhooks/:id/replay',
     { schema: schemas.replay, config },
     (request) => replayWebhook(db, which(request), request.body),
   )
 
   /** POST /v1/webhooks/:id/redeliver. Errors: rate_limited. */
-  server.post<OfOne & { Body: Static<typeof wire.EventToRedeliver> }>(
+  server.post<OfWebhook & { Body: Static<typeof wire.EventToRedeliver> }>(
     '/v1/webhooks/:id/redeliver',
     { schema: schemas.redeliver, config },
     async (request, reply) => {
@@ -110,7 +112,7 @@ export function webhooks(server: FastifyInstance, app: App): void {
   )
 
   /** GET /v1/webhooks/:id/deliveries. Errors: invalid_cursor. */
-  server.get<OfOne & { Querystring: Static<typeof wire.DeliveriesQuery> }>(
+  server.get<OfWebhook & { Querystring: Static<typeof wire.DeliveriesQuery> }>(
     '/v1/webhooks/:id/deliveries',
     { schema: schemas.deliveries, config },
     async (request, reply) => {

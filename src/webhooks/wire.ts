@@ -25,7 +25,10 @@ export const NewWebhook = Type.Object(
   { additionalProperties: false, title: 'NewWebhook', examples: [{ url: 'https://shop.example/webhooks', types: ['transaction.*'] }] }, // prettier-ignore
 )
 export const WebhookChanges = Type.Object(
-  { url: Type.Optional(Url), types: Type.Optional(Types) },
+  {
+    url: Type.Optional(Type.String({ ...Url, description: 'New URL' })),
+    types: Type.Optional(Types),
+  },
   { additionalProperties: false, title: 'WebhookChanges', examples: [{ types: ['*'] }] },
 )
 /** What an operator names in addition: the application. */
@@ -224,7 +227,7 @@ export function schemasOf(of: { tags: string[]; security?: Record<string, string
       ...ofOne,
       operationId: `deleteWebhook${end}`,
       summary: 'Delete a webhook',
-      description: 'Deletes a webhook with its log and what waits for a retry.',
+      description: 'Deletes a webhook with its log and its waiting events.',
       ...answers(Nothing, 404),
     },
     test: {
@@ -252,17 +255,17 @@ export function schemasOf(of: { tags: string[]; security?: Record<string, string
     replay: {
       ...ofOne,
       operationId: `replayWebhook${end}`,
-      summary: 'Send events once more',
+      summary: 'Send events again',
       description:
-        'Sends the events of a time range once more, with the same ids and the header `Chatelaine-Replay: true`. A webhook has one replay at a time.',
+        'Sends the stored events of a time range again, with the same ids and the header `Chatelaine-Replay: true`. A webhook has one replay at a time.',
       body: ReplayRange,
       ...answers(Webhook, 404, 409, 413, 415),
     },
     redeliver: {
       ...ofOne,
       operationId: `redeliverEvent${end}`,
-      summary: 'Send one event once more',
-      description: 'Sends one stored event once more. A dead event that is delivered this way is no longer dead.',
+      summary: 'Send one event again',
+      description: 'Sends one stored event again. A dead event that is delivered this way is no longer dead.',
       body: EventToRedeliver,
       ...answers(Delivery, 404, 413, 415),
     },

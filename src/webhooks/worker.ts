@@ -5,7 +5,7 @@ import { slot } from '../state.ts'
 import { encryptSecret, decryptSecret, keyOfSecret } from '../store/secret-keys.ts'
 import { deliverWebhook } from './deliver.ts'
 import { readWebhookKeys } from './keys.ts'
-import { openPost, openWebhookOutbound, type Post } from './post.ts'
+import { openPost, openWebhookOutbound, type SendEvent } from './post.ts'
 import { claimWebhooks } from './progress.ts'
 import { openSlots, type Slots } from './slots.ts'
 
@@ -37,7 +37,7 @@ export const lookForDeliveries = (app: App): void => started.of(app).look?.()
 /** Opens the delivery of webhooks. Any number of replicas may deliver: each webhook belongs to one at a time. */
 export function openDeliveries(
   app: App,
-  { post = openPost(app, openWebhookOutbound(app)), slots = openSlots() }: { post?: Post; slots?: Slots } = {},
+  { post = openPost(app, openWebhookOutbound(app)), slots = openSlots() }: { post?: SendEvent; slots?: Slots } = {},
 ): Deliveries {
   const end = new AbortController()
   const running = new Map<string, Promise<void>>()
