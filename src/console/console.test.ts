@@ -105,12 +105,13 @@ const MAY: Record<ActionName, ConsoleRole[]> = {
   resume: ['owner', 'operator'],
   'rotate-secret': ['owner', 'operator'],
   'reset-secret': ['owner', 'operator'],
+  'update-application': ['owner', 'operator'],
   'create-sponsor': ['owner', 'operator'],
   'set-network': ['owner', 'operator'],
   'add-operator': ['owner'],
   'remove-operator': ['owner'],
 }
-const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
+const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'update-application', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
 
 test('each role may do only its actions: the table of refusals', async (t) => {
   const actions = Object.keys(ACTIONS) as ActionName[]

@@ -5,11 +5,24 @@ import { fromHex } from '../hex.ts'
 import type { Hex } from '../ids.ts'
 import { listPeople } from '../users/people.ts'
 import type { ConsoleDoor } from './door.ts'
-import { applicationPath, card, linkTo, mono, nextLink, time, transactionPath, userPath } from './layout.ts'
+import {
+  applicationPath,
+  card,
+  code,
+  linkTo,
+  mono,
+  nextLink,
+  quoted,
+  time,
+  transactionPath,
+  userPath,
+} from './layout.ts'
 
 /** Users on a page of results. */
 const ROWS = 20
 const MAX_TEXT = 200
+/** Form of a request id. No table has them: of a successful write, the response has the transaction id as well. */
+const REQUEST_ID = /^[A-Za-z0-9-]{8,64}$/
 
 /**
  * Registers GET /console/search: `q`, `cursor`. Each way to search uses an index: ids and hashes of transactions, user ids,
@@ -70,7 +83,12 @@ export function searchPage(app: App, door: ConsoleDoor): void {
           ? card(
               text,
               html`<p>${texts.none}</p>
-                <p class="muted">${texts.requests}</p>`,
+                !${
+                  REQUEST_ID.test(text)
+                    ? html`<p>${texts.logCommand}</p>
+                        <p>!${code(`journalctl --output cat --grep ${quoted(text)}`)}</p>`
+                    : ''
+                }`,
             )
           : found
       }
