@@ -6,7 +6,7 @@ import { PageError } from '../texts/page-error.ts'
 import type { Texts } from '../texts/en.ts'
 import { includesRole } from './actions.ts'
 import type { ConsoleDoor, ConsoleVisit } from './door.ts'
-import { card, code, facts, linkTo, long, mono, table, time, transactionPath, userPath } from './layout.ts'
+import { card, code, facts, linkTo, mono, table, time, transactionPath, userPath } from './layout.ts'
 
 /** Lowest role: a draft costs the signer time. */
 const ROLE = 'operator'
@@ -51,7 +51,8 @@ export function registerDraft(app: App, door: ConsoleDoor): void {
 
 async function trialHtml({ signer, telemetry }: App, words: Texts, draft: string): Promise<string> {
   const { policy: texts, problems } = words.console
-  const danger = (text: string) => card(texts.draft, html`<p class="danger" role="status">${text}</p>`, 'h1')
+  const danger = (text: string) =>
+    card(words.console.transaction.outcome, html`<p class="danger" role="status">${text}</p>`, 'h1')
   if (Buffer.byteLength(draft) > MAX_DRAFT_BYTES) return danger(texts.invalid(`> ${MAX_DRAFT_BYTES} bytes`))
   try {
     return foundHtml(words, await signer.tryPolicy({ text: draft }))
@@ -65,13 +66,17 @@ async function trialHtml({ signer, telemetry }: App, words: Texts, draft: string
 function foundHtml(words: Texts, trial: PolicyTrial): string {
   const { policy: texts } = words.console
   if (trial.problem !== null)
-    return card(texts.draft, html`<p class="danger" role="status" lang="en">${texts.invalid(trial.problem)}</p>`, 'h1')
+    return card(
+      words.console.transaction.outcome,
+      html`<p class="danger" role="status" lang="en">${texts.invalid(trial.problem)}</p>`,
+      'h1',
+    )
   const { version, hash, words: described, doubts, records, signatures, refused, allowed, differences } = trial
   const numbers = [signatures, records.first, records.last, refused, allowed].map(String)
   const [a = '', b = '', c = '', d = '', e = ''] = numbers
-  const titles = [texts.record, words.console.audit.at, words.console.transaction.user, words.console.transaction.title('').trim(), texts.refusedBy, texts.rule, texts.reason] // prettier-ignore
+  const titles = [texts.record, words.console.audit.at, words.console.transaction.user, words.console.transaction.title('').trim(), texts.refusedBy, texts.rule] // prettier-ignore
   return `${card(
-    texts.draft,
+    words.console.transaction.outcome,
     html`!${facts([[texts.version, html`${version}`], [texts.hash, mono(hash)]])}
       <ul class="rows" lang="en">
         !${described.map((line) => html`<li>${line}</li>`).join('')}
@@ -88,6 +93,5 @@ const rowOf = (words: Texts, { seq, at, userId, intentId, refusedBy, rule, reaso
   linkTo(userPath(userId), userId),
   linkTo(transactionPath(intentId), intentId),
   html`${refusedBy === 'draft' ? words.console.policy.byDraft : words.console.policy.byCurrent}`,
-  mono(rule),
-  long(reason),
+  html`!${mono(rule)}<br /><small lang="en">${reason}</small>`,
 ]

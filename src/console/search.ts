@@ -10,6 +10,7 @@ import {
   card,
   code,
   linkTo,
+  long,
   mono,
   nextLink,
   quoted,
@@ -46,12 +47,14 @@ export function searchPage(app: App, door: ConsoleDoor): void {
           ])
     const transactions = ids.map((id) => html`<li>!${linkTo(transactionPath(id), id)}</li>`)
     const users = people.people.map(
-      ({ userId, identities, createdAt }) =>
+      ({ userId, address, identities, createdAt }) =>
         html`<li>
           !${linkTo(userPath(userId), userId)}
           <span class="muted"
-            >${identities.map(({ username }) => username).join(', ')} · !${time(words, createdAt)}</span
+            >${identities.map(({ username, email }) => [username, email].filter((one) => one !== null).join(' ')).join(', ')}
+            · ${words.console.user.created} !${time(words, createdAt)}</span
           >
+          !${address === null ? '' : long(address)}
         </li>`,
     )
     const list = (title: string, items: string[]) =>

@@ -89,8 +89,8 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
         : time(words, one.broadcast_at),
   ])
   const body = html`!${doneHtml(words, query.done)}!${asked}
-  !${card(title, `${factsHtml(app, words, row, around)}${forms}`, 'h1')} !${callCard(words, row)}
-  !${queue === null ? '' : card(texts.queue, queue)}
+  !${card(title, `${factsHtml(app, words, row, around)}${forms}`, 'h1')}
+  !${queue === null ? '' : card(texts.queue, queue)} !${callCard(words, row)}
   !${card(texts.timeline, table(words, [texts.state, words.console.audit.at, texts.block], timeline, texts.timeline))}
   !${card(texts.attempts, `${table(words, ['Hash', texts.kind, texts.maxFee, texts.signedBy, texts.signedAt, texts.confirmed], tried, texts.attempts)}${html`<p class="muted"><small>${rules === null ? texts.signerDown : texts.rule}</small></p>`}`)}`
   return { place: 'other', title, body }

@@ -40,6 +40,7 @@ const en = {
   unknown: 'unknown',
   noNode: 'This program opens no node and cannot show balances. Run chatelaine sponsor list on the API server.',
   overview: {
+    changes: 'Newest changes by operators',
     wrong: 'Needs attention',
     fine: 'No problem is known.',
     apart:
@@ -143,7 +144,7 @@ const en = {
     confirmed: 'Confirmed by a node',
     notConfirmed: 'not yet',
     queued: 'waits in the account queue',
-    queue: 'Account queue',
+    queue: 'Why it waits',
     stopped: (a: string) => `The account is stopped since ${a}. An operator must resume it.`,
     behind: (a: string, b: string) => `Earlier open nonces of the account: ${a}. The first one is ${b}.`,
     trouble: (a: string, b: string) => `Since ${a}: ${b}`,
@@ -201,7 +202,7 @@ const en = {
     redirectUris: 'Redirect URIs',
     origins: 'Origins',
     permissions: 'Permissions',
-    use: 'Use',
+    use: 'Limits and use',
     quota: (a: string, b: string) => `${a} per ${b}`,
     budget: 'Gas budget of the last day, wei',
     unlimited: 'No quota and no gas budget.',
@@ -259,7 +260,6 @@ const en = {
     byDraft: 'the draft',
     byCurrent: 'the policy in force',
     rule: 'Rule',
-    reason: 'Reason',
     record: 'Record',
   },
   audit: {
@@ -325,6 +325,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     noNode:
       'Dieses Programm öffnet keinen Knoten und zeigt keine Guthaben. Führen Sie chatelaine sponsor list auf dem API-Server aus.',
     overview: {
+      changes: 'Neueste Eingriffe',
       wrong: 'Handlungsbedarf',
       fine: 'Kein Problem ist bekannt.',
       apart:
@@ -431,7 +432,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       confirmed: 'Von einem Knoten bestätigt',
       notConfirmed: 'noch nicht',
       queued: 'wartet in der Kontowarteschlange',
-      queue: 'Kontowarteschlange',
+      queue: 'Warum sie wartet',
       stopped: (a: string) => `Das Konto ist seit ${a} angehalten. Ein Betreiber muss es fortsetzen.`,
       behind: (a: string, b: string) => `Frühere offene Nonces des Kontos: ${a}. Die erste ist ${b}.`,
       trouble: (a: string, b: string) => `Seit ${a}: ${b}`,
@@ -490,7 +491,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       redirectUris: 'Weiterleitungsadressen',
       origins: 'Ursprünge',
       permissions: 'Rechte',
-      use: 'Nutzung',
+      use: 'Grenzen und Nutzung',
       quota: (a: string, b: string) => `${a} je ${b}`,
       budget: 'Gasbudget des letzten Tages, Wei',
       unlimited: 'Kein Kontingent und kein Gasbudget.',
@@ -548,7 +549,6 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       byDraft: 'dem Entwurf',
       byCurrent: 'der geltenden Richtlinie',
       rule: 'Regel',
-      reason: 'Grund',
       record: 'Eintrag',
     },
     audit: {
@@ -609,6 +609,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     noNode:
       'Ce programme n’ouvre aucun nœud et n’affiche pas de soldes. Lancez chatelaine sponsor list sur le serveur de l’API.',
     overview: {
+      changes: 'Dernières interventions',
       wrong: 'À traiter',
       fine: 'Aucun problème n’est connu.',
       apart:
@@ -716,7 +717,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       confirmed: 'Confirmée par un nœud',
       notConfirmed: 'pas encore',
       queued: 'attend dans la file du compte',
-      queue: 'File du compte',
+      queue: 'Pourquoi elle attend',
       stopped: (a: string) => `Le compte est arrêté depuis ${a}. Un opérateur doit le relancer.`,
       behind: (a: string, b: string) => `Nonces antérieurs ouverts du compte\u202f: ${a}. Le premier est ${b}.`,
       trouble: (a: string, b: string) => `Depuis ${a}\u202f: ${b}`,
@@ -774,7 +775,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       redirectUris: 'URI de redirection',
       origins: 'Origines',
       permissions: 'Autorisations',
-      use: 'Utilisation',
+      use: 'Limites et usage',
       quota: (a: string, b: string) => `${a} par ${b}`,
       budget: 'Budget de gas du dernier jour, wei',
       unlimited: 'Ni quota ni budget de gas.',
@@ -832,7 +833,6 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       byDraft: 'le projet',
       byCurrent: 'les règles en vigueur',
       rule: 'Règle',
-      reason: 'Raison',
       record: 'Enregistrement',
     },
     audit: {
@@ -892,6 +892,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     noNode:
       'Este programa no abre ningún nodo y no muestra saldos. Ejecuta chatelaine sponsor list en el servidor de la API.',
     overview: {
+      changes: 'Últimos cambios de operadores',
       wrong: 'Requiere atención',
       fine: 'No se conoce ningún problema.',
       apart:
@@ -997,7 +998,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       confirmed: 'Confirmado por un nodo',
       notConfirmed: 'todavía no',
       queued: 'espera en la cola de la cuenta',
-      queue: 'Cola de la cuenta',
+      queue: 'Por qué espera',
       stopped: (a: string) => `La cuenta está parada desde ${a}. Un operador debe reanudarla.`,
       behind: (a: string, b: string) => `Nonces anteriores abiertos de la cuenta: ${a}. El primero es ${b}.`,
       trouble: (a: string, b: string) => `Desde ${a}: ${b}`,
@@ -1055,7 +1056,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       redirectUris: 'URI de redirección',
       origins: 'Orígenes',
       permissions: 'Permisos',
-      use: 'Uso',
+      use: 'Límites y uso',
       quota: (a: string, b: string) => `${a} por ${b}`,
       budget: 'Presupuesto de gas del último día, wei',
       unlimited: 'Sin cuota ni presupuesto de gas.',
@@ -1113,7 +1114,6 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       byDraft: 'el borrador',
       byCurrent: 'la política vigente',
       rule: 'Regla',
-      reason: 'Motivo',
       record: 'Registro',
     },
     audit: {
@@ -1172,6 +1172,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     noNode:
       'このプログラムはノードを開かず、残高を表示できません。APIサーバーで chatelaine sponsor list を実行してください。',
     overview: {
+      changes: '運用者による最新の変更',
       wrong: '対応が必要',
       fine: '既知の問題はありません。',
       apart:
@@ -1274,7 +1275,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       confirmed: 'ノードの確認',
       notConfirmed: '未確認',
       queued: 'アカウントのキューで待機中',
-      queue: 'アカウントのキュー',
+      queue: '待機の理由',
       stopped: (a: string) => `アカウントは ${a} から停止しています。運用者が再開する必要があります。`,
       behind: (a: string, b: string) => `このアカウントの先行する未完了ノンス: ${a} 件。最初は ${b} です。`,
       trouble: (a: string, b: string) => `${a} から: ${b}`,
@@ -1332,7 +1333,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       redirectUris: 'リダイレクトURI',
       origins: 'オリジン',
       permissions: '権限',
-      use: '使用量',
+      use: '上限と使用量',
       quota: (a: string, b: string) => `${a}／${b}`,
       budget: '直近1日のガス予算（wei）',
       unlimited: '割り当てもガス予算もありません。',
@@ -1390,7 +1391,6 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       byDraft: '下書き',
       byCurrent: '現行ポリシー',
       rule: '規則',
-      reason: '理由',
       record: '記録',
     },
     audit: {
