@@ -44,6 +44,7 @@ export const SECTIONS = [
       'docs/build/sign-messages.md',
       'docs/build/limits-and-quotas.md',
       'docs/build/history-spam.md',
+      'docs/build/events.md',
       'docs/build/token-exchange.md',
       { text: 'Client package', items: ['docs/build/client/*.md'] },
       'docs/build/client-libraries.md',

@@ -42,6 +42,7 @@ const catalogue = {
   conflict: [409, 'Conflicting request', 'Another request uses the same resource at the same time. This request had no effect. Retry.', true],
   export_not_ready: [409, 'Key export not ready', 'The export was not requested, was cancelled, has expired, or its delay is not over. No key was exported. Request the export, or wait for the delay.'],
   already_exists: [409, 'Already exists', 'A resource with this name exists. Nothing was done. Change that resource, or choose another name.'],
+  cursor_expired: [410, 'Cursor expired', 'Events after this cursor were deleted because of their age, so continuing would skip them. Nothing was done. Read the present state from the API, then continue with the cursor in `resumeAt`.'],
   body_too_large: [413, 'Body too large', 'The body may have at most 64 KiB. Nothing was done. Send a smaller body.'],
   uri_too_long: [414, 'URI too long', 'A part of the path may have at most 4,096 characters. Nothing was done. Shorten the path.'],
   unsupported_media_type: [415, 'Unsupported media type', 'The body must be JSON. Nothing was done. Send `Content-Type: application/json`.'],
@@ -139,6 +140,8 @@ export type ErrorExtras = {
   retryAfter?: number
   /** for `gas_budget_exhausted`: ISO 8601 time; null: never under the present budget */
   resetsAt?: string | null
+  /** for `cursor_expired`: cursor with which to continue */
+  resumeAt?: string
   /** for `approval_required`, if the request has an idempotency key */
   approval?: ApprovalLink | undefined
   /** for `approval_required`: this request has asked the user, so it counts as a write */
@@ -155,6 +158,7 @@ export class AppError extends Error {
   readonly funds: Funds | undefined
   readonly retryAfter: number | undefined
   readonly resetsAt: string | null | undefined
+  readonly resumeAt: string | undefined
   readonly approval: ApprovalLink | undefined
   readonly asksAnew: boolean
   readonly challenge: 'DPoP' | undefined
@@ -168,6 +172,7 @@ export class AppError extends Error {
     this.funds = extras.funds
     this.retryAfter = describeError(code).retryable ? (extras.retryAfter ?? 1) : undefined
     this.resetsAt = extras.resetsAt
+    this.resumeAt = extras.resumeAt
     this.approval = extras.approval
     this.asksAnew = extras.asksAnew ?? false
     this.challenge = extras.challenge

@@ -91,7 +91,7 @@ export function accountIdOf(provider: string, subject: string): string {
 }
 
 /** Derives a UUID from a text. Source: RFC 9562 §5.8, over SHA-256 */
-function uuidOf(text: string): string {
+export function uuidOf(text: string): string {
   const hash = createHash('sha256').update(text).digest()
   hash[6] = (hash[6]! & 0x0f) | 0x80
   hash[8] = (hash[8]! & 0x3f) | 0x80

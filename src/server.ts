@@ -12,6 +12,9 @@ import type { Chain } from './chain/network.ts'
 import { every } from './clock.ts'
 import { consolePages } from './console/console.ts'
 import { countRequests, startStoringActivity } from './console/activity.ts'
+import { events } from './events/routes.ts'
+import { startSequencing } from './events/sequence.ts'
+import { startEventSweep } from './events/sweep.ts'
 import { contractReads } from './contracts/routes.ts'
 import { contractWrites } from './contracts/write-route.ts'
 import { demo } from './devnet/demo.ts'
@@ -178,6 +181,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   transfers(server, app, { forms })
   signatures(server, app)
   approvals(server, app)
+  events(server, app)
   if (explored !== null) {
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
     demo(server)
@@ -231,6 +235,7 @@ export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
     ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
+    ...[startSequencing(app), startEventSweep(app)],
     ...[startWithdrawing(app), startChanging(app), startWatchingSponsors(app), startCountingStopped(app)],
     // A separate API counts its own requests; otherwise the workers of the authorization server store all counts.
     ...(app.auth === null ? [] : [startStoringActivity(app)]),

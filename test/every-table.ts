@@ -51,6 +51,11 @@ export async function fillEveryTable({ query }: Query, rows: number): Promise<vo
 function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, accounts: string[]): unknown {
   if (name === 'only_row' || (table === 'operator_head' && name === 'id')) return 1
   if (table === 'approvals' && name === 'state') return ['waiting', 'approved', 'denied'][n % 3]
+  // Applications with a feed: what is inserted into other tables would be noted for it.
+  if (name === 'permissions') return '["events:read"]'
+  if (name === 'transitions') return '[{"state": "SUBMITTED", "at": "2026-01-31T12:00:00.000Z"}]'
+  if (name === 'client_id') return `client ${n}`
+  if (table === 'facts' && name === 'seq') return 1_000 + n
   if (name === 'via') return ['api', 'command', 'console'][n % 3]
   if (table === 'operators' && name === 'role') return ['owner', 'operator', 'support', 'viewer'][n % 4]
   if (name === 'change') return ['cancel', 'speed-up'][n % 2]

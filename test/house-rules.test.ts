@@ -108,8 +108,9 @@ const table: Record<string, string[]> = {
   'signing-log': core,
   sponsors: [...core, 'users'],
   balances: [...core, 'users', 'applications', 'tokens', 'history'],
-  history: [...core, 'users', 'applications', 'tokens', 'follower'],
+  history: [...core, 'users', 'applications', 'tokens', 'follower', 'events'],
   approvals: [...core, 'users', 'applications'],
+  events: [...core, 'users', 'applications'],
   signatures: [...core, 'users', 'applications', 'approvals'],
   transactions: [...core, 'users', 'applications', 'approvals', 'follower', 'sponsors', 'gas'],
   contracts: [...core, 'users', 'applications', 'transactions'],
@@ -545,6 +546,7 @@ test('there is one way out to places that others name, and one for each of the o
 const sleepers: Record<string, string> = {
   'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
   'devnet/chain.test.ts': 'another program mines by the clock of the system',
+  'events/consumer.test.ts': 'a moment at which another process is killed',
   'folder-lock.test.ts': 'within another process',
   'follower/follow.test.ts': 'left: reads while another process follows',
   'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',

@@ -22,7 +22,7 @@ const TABLES = [
 ] as const
 
 /** What the follower knows of the chain. It is of the same moment wherever a database as a whole goes back. */
-const FOLLOWED = ['cursors', 'history_cursors', 'blocks'] as const
+const FOLLOWED = ['cursors', 'history_cursors', 'blocks', 'retracted_blocks', 'facts', 'events', 'feeds'] as const
 
 /** Remembers what the tables of transactions hold now. @returns what makes them hold that again, and nothing newer */
 export const remember = (app: Pick<App, 'db'>): Promise<() => Promise<void>> => rememberTables(app, TABLES)
@@ -45,9 +45,12 @@ async function rememberTables({ db: root }: Pick<App, 'db'>, tables: readonly st
   return () =>
     root.transaction().execute(async (db) => {
       // The follower's first statement locks its cursor, so that what it has begun is done before.
+      // A database that goes back notes no change: as for a restored one, triggers are off.
       for (const table of tables) {
+        await sql`alter table ${sql.table(table)} disable trigger user`.execute(db)
         await sql`delete from ${sql.table(table)}`.execute(db)
         await sql`insert into ${sql.table(table)} select * from ${sql.table(`kept_${table}`)}`.execute(db)
+        await sql`alter table ${sql.table(table)} enable trigger user`.execute(db)
       }
     })
 }

@@ -6,6 +6,7 @@ export type Permission =
   | 'messages:sign'
   | 'users:directory'
   | 'users:read'
+  | 'events:read'
 
 /** Permissions that a user gives an application over their own account. */
 export const userPermissions = [
@@ -16,8 +17,8 @@ export const userPermissions = [
   'users:directory',
 ] as const satisfies Permission[]
 
-/** Permissions that only a machine token has, over the users who allowed it. */
-export const machinePermissions = ['users:read'] as const satisfies Permission[]
+/** Permissions that only a machine token has: over the users who allowed it, and over the application's own feed of events. */
+export const machinePermissions = ['users:read', 'events:read'] as const satisfies Permission[]
 
 const all: readonly string[] = [...userPermissions, ...machinePermissions]
 

@@ -96,7 +96,7 @@ export function explainRegistration(application: Claimed): FieldError[] {
         detail: `The redirect URI ${shown(uri)} has a wildcard.`,
       })
   for (const [index, permission] of permissions.entries())
-    if (kind === 'public' && (machinePermissions as readonly string[]).includes(permission))
+    if (kind === 'public' && permission === 'users:read')
       problems.push({
         pointer: `/permissions/${index}`,
         code: 'invalid',

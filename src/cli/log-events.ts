@@ -75,6 +75,10 @@ export const LOG_EVENTS: Record<string, string> = {
   gap_fill_denied:
     'The signer rejected a gap-filling transaction. It is retried after five minutes, or when its user writes again.',
   head_listener_failed: 'A listener for new blocks failed once.',
+  event_stream_ended: 'A stream of events ended because of an error. The client continues where it was.',
+  events_not_deleted: 'Old events were not deleted. It is retried every minute.',
+  events_not_numbered: 'Events wait, because moving them into the feeds of applications failed. It is retried.',
+  feeds_not_read: 'Requests that wait for events could not look for new ones. It is retried.',
   head_not_stored: 'A signed head of the signer’s log could not be stored. It is retried every second.',
   history_recovered: 'The history is indexed again after failures.',
   history_retrying: 'Indexing the history failed and is retried.',
@@ -171,6 +175,8 @@ export const LOG_EVENTS: Record<string, string> = {
   token_keys_changed: 'The signer trusts other token keys.',
   token_keys_private: 'SIGNER_JWKS_FILE has a private key. Set it to the file with the public keys.',
   token_keys_unreadable: 'SIGNER_JWKS_FILE cannot be read. The earlier keys remain in force.',
+  token_picture_unavailable:
+    'The picture of a listed token could not be fetched. Pages show letters in its place. The next request follows after ten minutes.',
   token_refresh_failed: 'Refreshing token names and symbols failed.',
   top_up_sent: 'A sponsor sent gas to a user.',
   transaction_cancelling: 'A transaction is being cancelled.',

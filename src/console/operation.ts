@@ -55,6 +55,7 @@ export async function operationContent(app: App, { words }: ConsoleVisit, id: st
       [texts.application, linkTo(applicationPath(row.client_id), row.client_id)],
       [texts.signedBy, rules === null ? html`<span class="muted">${texts.signerDown}</span>` : [...rules.values()].map(mono).join(' ') || unknownHtml(words)], // prettier-ignore
       [texts.block, row.block_number === null ? null : html`${row.block_number}`],
+      [texts.reference, row.reference === null ? null : long(row.reference)],
       [texts.revert, revert === null ? null : html`<span class="danger">${revert.reason ?? ''}</span>`],
     ])}${row.outer_id === null ? '' : html`<p>!${linkTo(transactionPath(row.outer_id), texts.carrier(row.outer_id))}</p>`}${html`<p class="muted">${texts.sponsored}</p>`}`,
     'h1',

@@ -362,3 +362,25 @@ test('a draft of a policy is checked and compared by the signer, by operators an
   await putOperator(world.app, { userId: 'DEV-opal', role: 'operator' })
   assert.deepEqual([tried.length, (await listActions(db)).length], [2, before])
 })
+
+test('a form with NUL in a field is rejected, and nothing is recorded', async () => {
+  await putOperator(world.app, { userId: 'DEV-nell', role: 'owner' })
+  const owner = openBrowser(world.origin)
+  const page = await owner.signIn('/console/operators', 'nell')
+  const csrf = /name="csrf" value="([^"]+)"/.exec(page.text)![1]!
+  const actions = (await listActions(world.app.db)).length
+  for (const [name, target] of [
+    ['add-operator', 'DEV-a\0b'],
+    ['remove-operator', '\0x'],
+    ['cancel-transaction', '\0'],
+    ['create-sponsor', '\0'],
+  ] as const) {
+    const body = new URLSearchParams({ csrf, target, confirm: target, role: 'viewer', name: 'x' })
+    const { status } = await owner.go(`/console/act/${name}`, { method: 'POST', body })
+    assert.ok(status >= 400 && status < 500, `${name}: ${status}`)
+  }
+  assert.equal((await listActions(world.app.db)).length, actions)
+  const account = await owner.go('/account/security')
+  const ended = await owner.submit(account, '/account/sessions/end', { uid: '\0x' })
+  assert.ok(ended.status < 500, String(ended.status))
+})

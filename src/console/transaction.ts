@@ -19,6 +19,7 @@ import {
   doneHtml,
   facts,
   linkTo,
+  long,
   mono,
   nativeHtml,
   table,
@@ -127,6 +128,7 @@ function factsHtml(app: App, words: Texts, row: TransactionRow, { userId, applic
     ['Nonce', html`${row.nonce}`],
     [texts.block, block === null ? null : html`${block}`],
     [texts.fee, fee === null ? null : nativeHtml(app, words, row.chain_id, fee)],
+    [texts.reference, row.reference === null ? null : long(row.reference)],
   ])
 }
 

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { mostTransfersIn } from '../abi/transfers.ts'
 import type { App } from '../app.ts'
 import type { Block } from '../chain/rpc/block.ts'
@@ -87,8 +88,20 @@ export async function retractIn(
   const history = await lockHistory(db, chain.chainId)
   if (history !== null && history.number > ancestor.number) await setHistoryBack(db, chain.chainId, ancestor)
   for (const listener of listeners) await listener.onRetract(db, app, chain, ancestor.number + 1)
+  await countRetracted(db, chain.chainId, ancestor.number)
   await db.deleteFrom('blocks').where('chain_id', '=', chain.chainId).where('number', '>', ancestor.number).execute()
   return next
+}
+
+/**
+ * Counts that blocks were retracted. If a block comes back, its transactions are mined again, which is another event
+ * (events/describe.ts). Counts of blocks that came back in the last year are stored.
+ */
+async function countRetracted(db: Db, chainId: number, above: number): Promise<void> {
+  await sql`insert into retracted_blocks (chain_id, hash, times)
+    select chain_id, hash, 1 from blocks where chain_id = ${chainId}::bigint and number > ${above}::bigint
+    on conflict (chain_id, hash) do update set times = retracted_blocks.times + 1, updated_at = now()`.execute(db)
+  await sql`delete from retracted_blocks where updated_at < now() - interval '400 days'`.execute(db)
 }
 
 /** Returns the first blocks whose transaction states may be stored in one commit: one row per receipt and per block. */

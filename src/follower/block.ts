@@ -115,6 +115,8 @@ export type Trailing = Reorganised & {
   gather?(app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<Gathered>
   /** Handles the next blocks of the canonical chain, in order, in one commit. */
   onBlocks(db: Db, app: App, chain: Chain, blocks: readonly KeptBlock[]): Promise<void>
+  /** Handles what was stored of the blocks after a number, up to the history's cursor, in the same commit. */
+  onStored?(db: Db, chain: Chain, after: number): Promise<void>
 }
 
 export type Gathered = {

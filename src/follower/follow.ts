@@ -5,7 +5,7 @@
  * Does not own: what is derived from a block. Listeners do that in the transaction that moves their cursor:
  *   `transactions/settle/follow.ts` at the follower's, `history/` at the history's, which may lag.
  * Start here, then `advance.ts` and `apply.ts`; `trail.ts` for the history.
- * Tables: blocks, cursors, history_cursors.
+ * Tables: blocks, cursors, history_cursors, retracted_blocks.
  */
 
 import { randomBytes } from 'node:crypto'

@@ -232,6 +232,7 @@ async function store({ follower, listener }: Run, held: HistoryCursor, group: Ke
     await assertFollowed(db, chain.chainId, { number, hash })
     await listener.onBlocks(db, app, chain, blocks)
     await gathered?.store(db)
+    await listener.onStored?.(db, chain, held.number)
   })
   return { ...held, number, hash }
 }

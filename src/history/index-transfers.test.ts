@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict'
 import { before, suite, test } from 'node:test'
+import { sql } from 'kysely'
+import { noteUser } from '../applications/registry.ts'
+import { eventId } from '../events/describe.ts'
+import { sequence } from '../events/sequence.ts'
 import { startFollower } from '../follower/follow.ts'
 import type { Hex } from '../ids.ts'
 import { fromHex, toHex } from '../hex.ts'
@@ -16,6 +20,8 @@ import { followerStage } from '../../test/follower-stage.ts'
 import { expectedTransfers, storedTransfers } from '../../test/expected-transfers.ts'
 import { randomOf } from '../../test/random.ts'
 import { indexTransfers } from './index-transfers.ts'
+import { nameOf } from './page.ts'
+import { DIRECTION } from './rows.ts'
 
 /** HISTORY_SEEDS=200 is the long form. */
 const SEEDS = Number(process.env.HISTORY_SEEDS ?? 5)
@@ -60,14 +66,23 @@ suite('the index of transfers', () => {
     'tokens',
     'attempts',
     'transactions',
+    'facts',
+    'events',
+    'feeds',
+    'final_transfers',
+    'retracted_blocks',
   ])
   before(async () => {
+    await sql`insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes)
+      values ('shop', 'Shop', 31337, 'public', '[]', '["events:read"]', '[]', '[]')`.execute(app.db)
     for (const [address, account_id] of Object.entries(ACCOUNTS)) {
       await app.db
         .insertInto('accounts')
         .values({ account_id, user_id: `DEV-${account_id}`, address: fromHex(address as Hex) })
         .execute()
+      await noteUser(app.db, { clientId: 'shop', accountId: account_id })
     }
+    await app.db.deleteFrom('facts').execute()
   })
 
   const index = (script: ScriptedChain, work: () => Promise<void> = async () => {}) =>
@@ -76,6 +91,32 @@ suite('the index of transfers', () => {
       await settled(script)
     })
   const storedRows = () => storedTransfers(app.db)
+  /** Reads the whole feed, and returns the transfers that it leaves: those detected and not retracted. */
+  async function toldTransfers(): Promise<string[]> {
+    while ((await sequence(app.db)) > 0);
+    const left = new Map<unknown, string>()
+    const events = await app.db.selectFrom('events').selectAll().orderBy('seq').execute()
+    for (const { id, type, account_id, data } of events) {
+      const what = [account_id, data.id, data.blockHash, data.direction].join(' ')
+      if (type === 'transfer.detected') {
+        assert.ok(!left.has(eventId(id)), 'no transfer is detected twice under one id')
+        left.set(eventId(id), what)
+      } else if (type === 'transfer.retracted') {
+        assert.equal(left.get(data.retracts), what)
+        left.delete(data.retracts)
+      } else assert.ok([...left.values()].includes(what), 'what is final was detected')
+    }
+    return [...left.values()].toSorted()
+  }
+  const shownTransfers = async () =>
+    (await app.db.selectFrom('transfers').selectAll().where('is_spam', '=', false).execute())
+      .map((row) =>
+        [
+          ...[row.account_id, `${toHex(row.hash)}:${row.log_index}:${row.batch_index}`, toHex(row.block_hash)],
+          nameOf(DIRECTION, row.direction),
+        ].join(' '),
+      )
+      .toSorted()
   const expectedRows = (blocks: ScriptedBlock[]) => expectedTransfers(blocks, ACCOUNTS)
 
   test('keeps each kind of transfer that touches an account, once for each side of ours', async () => {
@@ -201,7 +242,7 @@ suite('the index of transfers', () => {
   })
 
   for (let seed = 1; seed <= SEEDS; seed++) {
-    test(`whatever the chain does, the table equals an index from scratch (seed ${seed})`, async () => {
+    test(`whatever the chain does, the table equals an index from scratch, and so do the events that were not retracted (seed ${seed})`, async () => {
       const random = randomOf(seed)
       const pick = <T>(list: readonly T[]): T => list[random(list.length)]!
       const isDevelopment = seed % 2 === 0
@@ -251,6 +292,7 @@ suite('the index of transfers', () => {
             // Once a process has detected this, it requests only single receipts.
             () => void (faults.hasNoBlockReceipts = seed % 3 === 0),
           ])()
+          if (random(5) === 0) await sequence(app.db)
           if (random(10) === 0) {
             await follower.stop()
             follower = startFollower(app, script.chain, [indexTransfers])
@@ -271,6 +313,7 @@ suite('the index of transfers', () => {
       const stored = await storedRows()
       assert.ok(stored.length > 0)
       assert.deepEqual(stored, expectedRows(script.blocks))
+      assert.deepEqual(await toldTransfers(), await shownTransfers())
     })
   }
 })

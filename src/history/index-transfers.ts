@@ -1,3 +1,4 @@
+import { noteFinalTransfers, noteTransfers } from '../events/transfers.ts'
 import type { Trailing } from '../follower/block.ts'
 import { noteTokens, reviewTokens } from '../tokens/record.ts'
 import { refreshTokens } from '../tokens/refresh.ts'
@@ -23,7 +24,13 @@ export const indexTransfers: Trailing = {
     await noteTokens(db, chain, tokens)
   },
 
+  onStored: async (db, { chainId }, after) => {
+    await noteTransfers(db, chainId, 'detected', after + 1)
+    await noteFinalTransfers(db, chainId)
+  },
+
   onRetract: async (db, _app, chain, fromNumber) => {
+    await noteTransfers(db, chain.chainId, 'retracted', fromNumber)
     await reviewTokens(db, chain, fromNumber)
     await lowerCoverage(db, chain, fromNumber)
     await lowerNative(db, chain, fromNumber)

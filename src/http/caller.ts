@@ -30,7 +30,7 @@ declare module 'fastify' {
     /** permission that the access token must have; a route without one needs no token */
     scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'messages:sign' | 'users:directory'
     /** permission with which an application may call the route for itself; without one the route is for users only */
-    machineScope?: 'users:read'
+    machineScope?: 'users:read' | 'events:read'
   }
 }
 

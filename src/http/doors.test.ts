@@ -73,7 +73,14 @@ before(async () => {
   }
   await saveApplication(here.app, application)
   await saveApplication(here.app, { ...application, clientId: 'second', isSuspended: false })
-  const permissions = ['wallet:read', 'contracts:read', 'contracts:write', 'messages:sign', 'users:directory']
+  const permissions = [
+    'wallet:read',
+    'contracts:read',
+    'contracts:write',
+    'messages:sign',
+    'users:directory',
+    'events:read',
+  ]
   await updateApplication(here.app, here.facts.clientId, { permissions })
   // Alice signed in to `backend` as well; nobody ever signed in to `stranger`.
   for (const clientId of ['backend', 'stranger'])
@@ -81,7 +88,7 @@ before(async () => {
       ...application,
       clientId,
       kind: 'confidential',
-      permissions: ['wallet:read', 'users:read'],
+      permissions: ['wallet:read', 'users:read', 'events:read'],
       secretHashes: ['0'.repeat(64)],
       isSuspended: false,
     })

@@ -26,6 +26,7 @@ const TAGS = {
   Transfers: 'Transfers of native currency and tokens to users, even before they have signed in',
   Transactions: 'Sending transactions, and their state',
   Signatures: 'Messages and typed data that the user signs, and the approvals that they need',
+  Events: 'Changes of transactions, transfers and accounts, as one ordered feed',
   Operator: 'Applications, networks and accounts of this installation, for its operators',
 }
 
@@ -37,11 +38,12 @@ const SCOPES = {
   'messages:sign': 'Signatures of texts and typed data on behalf of the user',
   'users:directory': 'Users of the same application who consented to be found, by name',
   'users:read': 'Application by itself: users who consented to it',
+  'events:read': 'Application by itself: its feed of events',
 }
 
 /** Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes. */
 export async function openapi(server: FastifyInstance, app: App): Promise<void> {
-  const { 'users:read': ofMachines, ...ofUsers } = SCOPES
+  const { 'users:read': readsUsers, 'events:read': readsEvents, ...ofUsers } = SCOPES
   const issuer = issuerOf(app)
   const tokenUrl = `${issuer}/token`
   await server.register(swagger, {
@@ -67,7 +69,7 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
                 refreshUrl: tokenUrl,
                 scopes: ofUsers,
               },
-              clientCredentials: { tokenUrl, scopes: { 'users:read': ofMachines } },
+              clientCredentials: { tokenUrl, scopes: { 'users:read': readsUsers, 'events:read': readsEvents } },
             },
           },
           operator: { type: 'http', scheme: 'bearer', description: 'Operator API token; user tokens are rejected' },

@@ -100,6 +100,7 @@ export function problemOf(error: AppError, { origin, instance, requestId, words 
     ...(error.errors === undefined ? {} : { errors: error.errors }),
     ...(error.funds === undefined ? {} : { funds: error.funds }),
     ...(error.resetsAt === undefined ? {} : { resetsAt: error.resetsAt }),
+    ...(error.resumeAt === undefined ? {} : { resumeAt: error.resumeAt }),
     ...(error.approval === undefined ? {} : { approval: error.approval }),
     ...(error.revert === undefined ? {} : { revert: error.revert }),
   }

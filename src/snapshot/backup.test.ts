@@ -32,6 +32,10 @@ for (const from of kinds)
         assert.deepEqual(readFileSync(join(folder, name)), content)
         assert.equal(statSync(join(folder, name)).mode & 0o777, 0o600)
       }
+      // A number that the database gives to a new row continues after those that were restored.
+      const next = await inside(target, ({ query }) => query<{ seq: string }>(`insert into facts (kind, subject, data) values ('user', '', '{}') returning seq::text as seq`)) // prettier-ignore
+      assert.equal(Number(next[0]!.seq), 1_007)
+      await inside(target, ({ query }) => query('delete from facts where seq = 1007'))
       assert.equal(statSync(folder).mode & 0o777, 0o700)
       assert.equal(statSync(file).mode & 0o777, 0o600)
       // Indexes and constraints are equal as well.
@@ -59,18 +63,15 @@ async function readShape({ query }: Parameters<typeof readEveryTable>[0]): Promi
 test('every table of the schema is in a backup or is named as left out, one that came since included', async (t) => {
   const stage = snapshotStage(t)
   const source = await stage.migrated()
-  const { all, taken, sequences } = await inside(source, async (session) => {
+  const { all, taken } = await inside(source, async (session) => {
     await session.query('create table of_tomorrow (id text primary key, account_id uuid references accounts)')
     return {
       all: await session.query<{ name: string }>(`select tablename as name from pg_tables where schemaname = current_schema() order by 1`), // prettier-ignore
       taken: (await readTables(session)).map(({ name }) => name),
-      sequences: await session.query('select from pg_sequences where schemaname = current_schema()'),
     }
   })
   assert.deepEqual([...taken, ...Object.keys(LEFT_OUT)].toSorted(), all.map(({ name }) => name).toSorted())
   assert.ok(taken.includes('of_tomorrow'))
-  // A sequence would have to be set after its table was filled.
-  assert.equal(sequences.length, 0)
   const file = await stage.backup(source)
   const record = JSON.parse(readFileSync(`${file}.json`, 'utf8')) as SnapshotRecord
   assert.deepEqual(Object.keys(record.rows).toSorted(), taken.toSorted())

@@ -115,14 +115,29 @@ async function fill(
   const indexes = await dropIndexes(session)
   // Migrations insert rows, which the backup contains in their final form.
   for (const { name } of manifest.tables.toReversed()) await session.query(`delete from "${name}"`)
+  // Triggers note changes, and restored rows are none.
+  for (const { name } of manifest.tables) await session.query(`alter table "${name}" disable trigger user`)
   const { found, said, files } = await storeRows(session, manifest, archive)
   assertTotals(found, said)
   for (const { name } of manifest.tables) await assertCount(session, name, said.tables[name]!.rows)
   for (const definition of indexes) await session.query(definition)
+  for (const { name } of manifest.tables) await session.query(`alter table "${name}" enable trigger user`)
+  await continueNumbers(session)
   await migrateWithin(session.query, plan.after)
   for (const { name } of await readTables(session)) await session.query(`analyze "${name}"`)
   const rows = Object.fromEntries(Object.entries(found.tables).map(([name, { rows }]) => [name, rows]))
   return { rows, files, migrated: plan.after.map(({ name }) => name) }
+}
+
+/** Makes the numbers that the database gives to new rows continue after those of the restored rows. */
+async function continueNumbers({ query }: CopySession): Promise<void> {
+  const numbered = await query<{ table: string; column: string }>(`
+    select c.relname as table, a.attname as column from pg_class c join pg_attribute a on a.attrelid = c.oid
+    where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and a.attidentity <> ''`)
+  for (const { table, column } of numbered)
+    await query(
+      `select setval(pg_get_serial_sequence('"${table}"', '${column}'), coalesce((select max("${column}") from "${table}"), 0) + 1, false)`,
+    )
 }
 
 /** Checks that the database has no tables. @throws BackupError */

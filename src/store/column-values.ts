@@ -23,6 +23,17 @@ export type TransactionState =
   | 'CANCELLED'
 /** An account that delegates in a sponsor's transaction. */
 export type OuterAuthorization = { from: Hex; nonce: number }
+/** Kinds of rows of `facts`; `src/events/describe.ts` reads their data. */
+export type FactKind =
+  | 'write'
+  | 'transfer'
+  | 'user'
+  | 'consent'
+  | 'revoked'
+  | 'approval'
+  | 'signature'
+  | 'account'
+  | 'lane'
 export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }
 
 /** Returns the texts of a JSON list, and skips anything else that may have been written there. */

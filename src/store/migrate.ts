@@ -147,14 +147,15 @@ async function apply(root: RootDb, migration: Migration): Promise<void> {
   })
 }
 
-/**
- * Splits a migration into statements. They end with a semicolon at the end of a line; migrations contain no function
- * bodies.
- */
+/** Splits a migration into statements. They end with a semicolon at the end of a line, outside of function bodies ($$). */
 function statementsOf(text: string): string[] {
-  return text
+  const statements = ['']
+  for (const [index, part] of text
     .replaceAll(/^\s*--.*$/gm, '')
-    .split(/;[ \t]*$/m)
-    .map((statement) => statement.trim())
-    .filter((statement) => statement !== '')
+    .split('$$')
+    .entries()) {
+    const [first = '', ...others] = index % 2 === 1 ? [`$$${part}$$`] : part.split(/;[ \t]*$/m)
+    statements.push(`${statements.pop()}${first}`, ...others)
+  }
+  return statements.map((statement) => statement.trim()).filter((statement) => statement !== '')
 }

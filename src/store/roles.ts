@@ -35,7 +35,12 @@ export const OF_AUTH: Grants = {
   ],
   // The authorization server may read the attempts of transactions, but not their signed bytes.
   without: { attempts: ['raw'] },
-  more: ['update on stopped_lanes', 'update (state, token, decided_at) on approvals'],
+  more: [
+    'update on stopped_lanes',
+    'update (state, token, decided_at) on approvals',
+    'insert on facts',
+    'select, delete on events',
+  ],
 }
 
 /**
@@ -43,7 +48,7 @@ export const OF_AUTH: Grants = {
  * that signs users in.
  */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity', 'facts', 'sequencer', 'feeds', 'events', 'final_transfers', 'retracted_blocks'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

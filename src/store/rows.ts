@@ -5,6 +5,7 @@ import type { Message } from '../messages/message.ts'
 import type {
   ApprovalContent,
   ExplorerTemplates,
+  FactKind,
   Quota,
   TransactionState,
   OuterAuthorization,
@@ -91,6 +92,7 @@ export type Database = {
     client_id: string
     chain_id: number
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     kind: Message['kind']
     content: string
     hash: Bytes
@@ -242,6 +244,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     /** decimal digits, wei */
     reserved: string | null
@@ -277,6 +280,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     is_cancel: Generated<boolean>
     outer_id: string | null
@@ -440,6 +444,32 @@ export type Database = {
     created_at: DefaultTime
     seal: ColumnType<string | null, string | null | undefined, string | null>
   }
+  facts: {
+    seq: Generated<number>
+    kind: FactKind
+    chain_id: number | null
+    account_id: string | null
+    client_id: string | null
+    subject: string
+    data: JsonColumn<Record<string, unknown>>
+    at: DefaultTime
+  }
+  sequencer: { only_row: number }
+  feeds: { client_id: string; seq: number; trimmed: Generated<number> }
+  events: {
+    client_id: string
+    seq: number
+    id: string
+    type: string
+    subject: string
+    account_id: string | null
+    chain_id: number | null
+    is_own: boolean
+    data: JsonColumn<Record<string, unknown>>
+    at: Time
+  }
+  final_transfers: { chain_id: number; block_number: number }
+  retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
   activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number

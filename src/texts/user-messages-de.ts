@@ -41,6 +41,7 @@ export const userMessages: UserMessages = {
   conflict: `Gleichzeitig war etwas anderes in Bearbeitung. ${NOT_SENT} ${RETRY}`,
   export_not_ready: 'Ihr Schlüssel kann noch nicht exportiert werden. Es wurde nichts exportiert. Warten Sie, bis die Wartezeit vorbei ist, oder beantragen Sie den Export neu.',
   already_exists: 'Dieser Name wird schon verwendet. Es wurde nichts geändert. Wählen Sie einen anderen Namen.',
+  cursor_expired: `Die Liste ist von dort an nicht mehr verfügbar. ${NOT_MOVED} Beginnen Sie am Anfang der Liste.`,
   body_too_large: `Die Anfrage ist zu groß. ${NOT_MOVED} Senden Sie weniger auf einmal, oder wenden Sie sich an den Support der Anwendung.`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,

@@ -44,6 +44,7 @@ export const userMessages: UserMessages = {
   conflict: `Something else was in progress at the same time. ${NOT_SENT} ${RETRY}`,
   export_not_ready: 'Your key cannot be exported yet. Nothing was exported. Wait until the delay is over, or request the export again.',
   already_exists: 'This name is already in use. Nothing was changed. Choose another name.',
+  cursor_expired: `This list is no longer available from there. ${NOT_MOVED} Start again from the beginning of the list.`,
   body_too_large: `The request is too large. ${NOT_MOVED} Send less at once, or contact the application’s support.`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,

@@ -41,6 +41,7 @@ export const userMessages: UserMessages = {
   conflict: `Había otra operación en curso al mismo tiempo. ${NOT_SENT} ${RETRY}`,
   export_not_ready: 'Tu clave todavía no se puede exportar. No se ha exportado nada. Espera a que termine el plazo o solicita la exportación de nuevo.',
   already_exists: 'Este nombre ya está en uso. No se ha cambiado nada. Elige otro nombre.',
+  cursor_expired: `La lista ya no está disponible a partir de ahí. ${NOT_MOVED} Empieza de nuevo por el principio de la lista.`,
   body_too_large: `La solicitud es demasiado grande. ${NOT_MOVED} Envía menos datos a la vez o ponte en contacto con el soporte de la aplicación.`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,

@@ -41,6 +41,7 @@ export const userMessages: UserMessages = {
   conflict: `Une autre opération était en cours au même moment. ${NOT_SENT} ${RETRY}`,
   export_not_ready: 'Votre clé ne peut pas encore être exportée. Rien n’a été exporté. Attendez la fin du délai, ou demandez de nouveau l’export.',
   already_exists: 'Ce nom est déjà utilisé. Rien n’a été modifié. Choisissez un autre nom.',
+  cursor_expired: `La liste n’est plus disponible à partir de cet endroit. ${NOT_MOVED} Recommencez au début de la liste.`,
   body_too_large: `La requête est trop grande. ${NOT_MOVED} Envoyez-en moins à la fois, ou contactez le support de l’application.`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,

@@ -41,6 +41,7 @@ export const userMessages: UserMessages = {
   conflict: `同時に別の処理が進行していました。${NOT_SENT}${RETRY}`,
   export_not_ready: '鍵はまだエクスポートできません。何もエクスポートされていません。待機期間が終わるまで待つか、もう一度エクスポートを申請してください。',
   already_exists: 'この名前はすでに使われています。何も変更されていません。別の名前を選んでください。',
+  cursor_expired: `その位置からの一覧は表示できなくなりました。${NOT_MOVED}一覧の先頭からやり直してください。`,
   body_too_large: `リクエストが大きすぎます。${NOT_MOVED}一度に送る量を減らすか、アプリケーションのサポートにお問い合わせください。`,
   uri_too_long: BAD_REQUEST,
   unsupported_media_type: BAD_REQUEST,

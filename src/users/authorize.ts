@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Caller, Reader } from '../http/bearer.ts'
@@ -54,7 +54,7 @@ async function memberAccount(app: App, { clientId }: Pick<Reader, 'clientId'>, u
 }
 
 /** Builds the SQL condition that an application with `users:read` may read the user of `identity`. */
-export const isReadable = (clientId: string) => sql<boolean>`(
+export const isReadable = (clientId: string | RawBuilder<unknown>) => sql<boolean>`(
   exists (select 1 from consents c where c.account_id = identity.account_id and c.client_id = ${clientId}
     and c.permissions @> '["users:read"]'::jsonb)
   or exists (select 1 from applications a where a.client_id = ${clientId}

@@ -19,6 +19,7 @@ import type {
   Write,
   WriteSimulation,
 } from './calls.ts'
+import { type EventPage, type EventsOptions, readFeed } from './events.ts'
 import { openList, type List } from './list.ts'
 import { type CallOptions, type ClientOptions, errorOf, openRequests, type WriteOptions } from './request.ts'
 import { handleOf, type TransactionHandle } from './transaction.ts'
@@ -49,6 +50,7 @@ type WriteAnswer = {
   hash: Hex
   explorerUrl: string
   state: TransactionState
+  reference: string | null
   tx: SubmittedTransaction
   operation?: Operation
   gas?: GasPayer
@@ -191,12 +193,13 @@ export function createClient(options: ClientOptions): Client {
   }
 
   const writeOf = ({ id, ...answer }: WriteAnswer, key: string): Write => {
-    const { hash, explorerUrl, state, tx, operation, gas } = answer
+    const { hash, explorerUrl, state, reference, tx, operation, gas } = answer
     return {
       ...handleOf(requests, id, key),
       hash,
       explorerUrl,
       state,
+      reference,
       tx,
       ...(operation && { operation }),
       ...(gas && { gas }),
@@ -218,8 +221,16 @@ export function createClient(options: ClientOptions): Client {
       await transferBody(request, of),
       of,
       (answer: TransferAnswer, key): SentTransfer => {
-        const { id, hash, explorerUrl, state, recipient, amount } = answer
-        return { ...handleOf(requests, id, key), hash, explorerUrl, state, recipient, amount: BigInt(amount.value) }
+        const { id, hash, explorerUrl, state, reference, recipient, amount } = answer
+        return {
+          ...handleOf(requests, id, key),
+          hash,
+          explorerUrl,
+          state,
+          reference,
+          recipient,
+          amount: BigInt(amount.value),
+        }
       },
     )
 
@@ -299,10 +310,12 @@ export function createClient(options: ClientOptions): Client {
   const approval = async (id: string, of: CallOptions = {}): Promise<Approval> =>
     (await get<Approval>(`/v1/approvals/${encodeURIComponent(id)}`, {}, of)).body
 
+  const events = (of: EventsOptions = {}): AsyncIterable<EventPage> => readFeed(requests, of)
+
   return {
     ...{ me, user, users, balance, balances, nfts, history },
     ...{ read, readMany, write, batch, send, transfer, simulate, transaction, transactions },
-    ...{ signMessage, signTypedData, verify, signatures, signature, signingLog, approval },
+    ...{ signMessage, signTypedData, verify, signatures, signature, signingLog, approval, events },
   }
 }
 

@@ -1,4 +1,3 @@
-// Left for webhooks and events: `verifyWebhook` and `events()`, as soon as the service sends any.
 export { createClient } from './client.ts'
 export type {
   BalancesFacts,
@@ -26,8 +25,11 @@ export type {
 export type { AbiSource, ContractCall, FunctionOf, ResultOf } from './abi.ts'
 export { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
 export type { ErrorCode, ErrorFacts } from './errors.ts'
+export type { EventPage, EventsOptions } from './events.ts'
 export type { List, Page } from './list.ts'
 export type { CallOptions, ClientOptions, Clock, OpenApproval, WriteOptions } from './request.ts'
 export type { Session, SessionState } from './session.ts'
 export type { Submission, TransactionHandle, WaitOptions } from './transaction.ts'
+export { InvalidWebhook, verifyWebhook } from './webhook.ts'
+export type { ReceivedWebhook, VerifyWebhookOptions } from './webhook.ts'
 export type * from './wire.ts'

@@ -22,6 +22,8 @@ export type Problem = {
   errors?: { pointer?: string; parameter?: string; code: string; detail: string }[]
   funds?: { address: string; needed: string; available: string }
   resetsAt?: string | null
+  /** for `cursor_expired`: cursor with which to continue */
+  resumeAt?: string
   approval?: { id: string; url: string; expiresAt: string }
   revert?: Revert
 }
@@ -154,6 +156,8 @@ export type Transaction = Fees & {
   gasLimit: bigint
   isCancel: boolean
   isFinal: boolean
+  /** the application's own text; null if none was given */
+  reference: string | null
   createdAt: string
   updatedAt: string
   transitions: { state: string; at: string; hash?: Hex; blockNumber?: number }[]
@@ -213,6 +217,8 @@ export type Signed = {
   /** name of the signer's rule that decided */
   rule: string
   createdAt: string
+  /** the application's own text; null if none was given */
+  reference: string | null
 }
 
 /** Effect of a signature, as facts. */
@@ -282,3 +288,90 @@ export type LogEntry = Omit<LoggedCall, 'to'> & {
   evidenceHash: string | null
   proof: { record: number; leaf: string; path: string[]; head: string }
 }
+
+/** Types of events. */
+export type EventType =
+  | 'transaction.submitted'
+  | 'transaction.resubmitted'
+  | 'transaction.mined'
+  | 'transaction.reverted'
+  | 'transaction.cancelled'
+  | 'transaction.failed'
+  | 'transaction.replaced'
+  | 'transaction.retracted'
+  | 'transaction.finalized'
+  | 'transfer.detected'
+  | 'transfer.retracted'
+  | 'transfer.finalized'
+  | 'approval.requested'
+  | 'approval.granted'
+  | 'approval.denied'
+  | 'signature.created'
+  | 'user.created'
+  | 'consent.granted'
+  | 'consent.changed'
+  | 'grant.revoked'
+  | 'account.frozen'
+  | 'account.unfrozen'
+  | 'account.stopped'
+  | 'account.resumed'
+  | 'key.exported'
+
+type EventFacts = {
+  /** the same again if the event comes again: its effect belongs under a unique index of ids */
+  id: string
+  /** time at which the service noted it, ISO 8601 */
+  timestamp: string
+  /** rises within the feed of an application, with gaps */
+  sequence: number
+  /** transaction, transfer, approval, signature or user that changed; events of one subject are in order */
+  subject: string
+  /** user whose account it concerns */
+  userId: string | null
+  network: string | null
+  chainId: number | null
+}
+
+/** A change of a transaction. `retracts`, with `transaction.retracted`: id of the event that no longer holds. */
+export type TransactionEvent = EventFacts & {
+  type: Extract<EventType, `transaction.${string}`>
+  data: {
+    id: string
+    hash: Hex | null
+    state: TransactionState
+    blockNumber: number | null
+    blockHash: Hex | null
+    reference: string | null
+    retracts?: string
+  }
+}
+
+/** A change of a transfer of the user's account. `value` is in the smallest unit. */
+export type TransferEvent = EventFacts & {
+  type: Extract<EventType, `transfer.${string}`>
+  data: {
+    id: string
+    direction: 'IN' | 'OUT' | 'SELF'
+    tokenType: 'NATIVE' | 'ERC20' | 'ERC721' | 'ERC1155'
+    tokenAddress: Hex | null
+    tokenId: string | null
+    value: string
+    from: Hex
+    to: Hex
+    hash: Hex
+    logIndex: number
+    blockNumber: number
+    blockHash: Hex
+    timestamp: string
+    retracts?: string
+  }
+}
+
+/** An event of the feed. Branch on `type`; ignore types that you do not know, because the service can add others. */
+export type FeedEvent =
+  | TransactionEvent
+  | TransferEvent
+  | (EventFacts & {
+      type: Exclude<EventType, TransactionEvent['type'] | TransferEvent['type']>
+      data: Record<string, unknown>
+    })

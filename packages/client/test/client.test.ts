@@ -247,6 +247,7 @@ const METHODS: Record<string, keyof Client | `transaction.${string}` | null> = {
   'GET /v1/signatures': 'signatures',
   'GET /v1/signatures/{id}': 'signature',
   'GET /v1/approvals/{id}': 'approval',
+  'GET /v1/events': 'events',
   // JSON-RPC of libraries: `/provider` calls it.
   'POST /v1/rpc': null,
 }

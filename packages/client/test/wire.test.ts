@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { Static } from 'typebox'
 import type { WireApproval } from '../../../src/approvals/wire.ts'
 import type { AnyEntry, Nft } from '../../../src/balances/wire.ts'
+import type { EventType, WireEvent } from '../../../src/events/wire.ts'
 import type { Entry } from '../../../src/history/wire.ts'
 import type { Problem as WireProblem } from '../../../src/http/wire.ts'
 import type * as signatures from '../../../src/signatures/wire.ts'
@@ -35,6 +36,8 @@ test('each type of the client is the shape that the service writes', () => {
   // A difference is an error of the compiler: `npm run check`.
   holds<Fits<Static<typeof WireProblem>, client.Problem>>()
   holds<Fits<NonNullable<Static<typeof WireProblem>['revert']>, client.Revert>>()
+  holds<Same<EventType, client.FeedEvent['type']>>()
+  holds<Same<keyof WireEvent, keyof client.FeedEvent>>()
   holds<Fits<users.UserProfile, client.User>>()
   holds<Fits<users.Me, client.Me>>()
   holds<Fits<Omit<Static<typeof AnyEntry>, 'balance' | 'balanceBn' | 'decimals'> & { value: bigint; decimals: number }, client.Balance>>() // prettier-ignore
@@ -52,7 +55,7 @@ test('each type of the client is the shape that the service writes', () => {
   holds<Fits<transfers.Recipient, client.Recipient>>()
   holds<Fits<NonNullable<DryRunAnswer['limits']>[number], client.RuleLimit>>()
   holds<Fits<Omit<DryRunAnswer, 'status' | 'explorerUrl' | 'response' | 'outputs'> & { result: unknown }, client.WriteSimulation>>() // prettier-ignore
-  holds<Fits<Pick<WriteAnswer, 'hash' | 'explorerUrl' | 'state'>, client.Submission>>()
+  holds<Fits<Pick<WriteAnswer, 'hash' | 'explorerUrl' | 'state' | 'reference'>, client.Submission>>()
   holds<Fits<signatures.SignAnswer, client.Signed>>()
   holds<Fits<signatures.SignDryRunAnswer, client.SignSimulation>>()
   holds<Same<signatures.SignAnswer['class'], client.MessageClass>>()

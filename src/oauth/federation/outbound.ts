@@ -5,11 +5,11 @@ import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 
 /** Maximum duration of one request, in milliseconds. */
 const PATIENCE_MS = 5_000
-/** Maximum response, in bytes: discovery documents, keys and profiles have a few kilobytes. */
+/** Maximum response if none is given, in bytes: discovery documents, keys and profiles have a few kilobytes. */
 const MAX_BYTES = 1_048_576
 
 /**
- * Sends one request to a provider, with the arguments of `fetch` that the client library uses. It follows no redirects.
+ * Sends one request to a provider or another host, with the arguments of `fetch` that the client library uses. It follows no redirects.
  */
 export type Outbound = (
   url: string,
@@ -27,6 +27,8 @@ type FetchLimits = {
   /** the provider is on this machine, or is a mock in a test: http is allowed too */
   isDevelopment: boolean
   patienceMs?: number
+  /** maximum response, in bytes */
+  maxBytes?: number
   /** replaces the resolver in tests */
   lookup?: (
     host: string,
@@ -36,7 +38,7 @@ type FetchLimits = {
 }
 
 /**
- * Opens the one way out to identity providers. A discovery document names further addresses (token, userinfo, keys), so
+ * Opens the one way out to identity providers, and to the hosts of listed pictures. A discovery document names further addresses (token, userinfo, keys), so
  * each request is checked: https, and a host all of whose addresses are public. The connection goes to an address that
  * was checked, not to what the name resolves to a moment later.
  * @throws TypeError  `fetch failed`, as fetch does, with what happened as its cause
@@ -45,6 +47,7 @@ export function openOutbound({
   allowsPrivate,
   isDevelopment,
   patienceMs = PATIENCE_MS,
+  maxBytes = MAX_BYTES,
   lookup = resolve,
 }: FetchLimits): Outbound {
   const isAnyAddress = allowsPrivate || isDevelopment
@@ -72,6 +75,7 @@ export function openOutbound({
         method,
         headers: { 'user-agent': 'chatelaine', ...Object.fromEntries(new Headers(headers)) },
         agent: agents[protocol],
+        maxBytes,
         body: body instanceof URLSearchParams || typeof body === 'string' ? String(body) : null,
         signal: signal ? AbortSignal.any([signal, patience]) : patience,
       })
@@ -83,7 +87,7 @@ export function openOutbound({
 
 function send(
   url: URL,
-  { body, ...options }: http.RequestOptions & { body: string | null; signal: AbortSignal },
+  { body, maxBytes, ...options }: http.RequestOptions & { body: string | null; maxBytes: number; signal: AbortSignal },
 ): Promise<Response> {
   const { promise, resolve: answered, reject } = Promise.withResolvers<Response>()
   const request = (url.protocol === 'https:' ? https : http).request(url, options)
@@ -93,7 +97,7 @@ function send(
     let size = 0
     answer.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (size > MAX_BYTES) request.destroy(new Error('the answer is too large'))
+      if (size > maxBytes) request.destroy(new Error('the answer is too large'))
       else chunks.push(chunk)
     })
     answer.on('error', reject)

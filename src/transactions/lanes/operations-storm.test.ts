@@ -3,6 +3,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { age, rememberWithBlocks, replay } from '../../../test/lost-tail.ts'
+import { assertOutcome, feedConsumer, type FeedConsumer } from '../../../test/feed-consumer.ts'
 import { randomOf } from '../../../test/random.ts'
 import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
 import type { Replica, Writer } from '../../../test/writing.ts'
@@ -17,7 +18,8 @@ import { readTransaction } from '../read/read.ts'
 /**
  * Random schedules: people write through two replicas that die at any step, the node loses what it was given, blocks are
  * reorganised as deep as they may be, the database goes back, with what it knows of blocks. Every write adds a bit of its own to the person's number on the chain: one that is done twice, or
- * that is said to be done and is not, is seen in the sum.
+ * that is said to be done and is not, is seen in the sum. A server of the application reads the feed of events meanwhile: what it knows of each write is
+ * the state of the write.
  *
  * `STORM_SCHEDULES=20` plays twenty of each kind; `STORM_SEEDS` and `MIXED_STORM_SEEDS` name them.
  *
@@ -26,12 +28,14 @@ import { readTransaction } from '../read/read.ts'
  */
 let world: Sponsored
 let replicas: Replica[]
+let consumer: FeedConsumer
 before(async () => {
   world = await sponsored()
   await world.sponsor('OTHER')
   const second = await world.replica()
   Object.assign(second.chain, { gas: 'sponsor', gasSpace: world.first.chain.gasSpace, delegate: world.name })
   replicas = [world.first, second]
+  consumer = await feedConsumer(world.first.app)
 })
 after(() => world?.close())
 
@@ -112,6 +116,7 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
 
       for (let round = 0; round < ROUNDS; round++) {
         const what = below(22)
+        if (round % 3 === 0) await consumer.read()
         if (what < 8) {
           // Send some at once, so that they share transactions. One of them may die, with the transaction.
           if (below(3) === 0) {
@@ -174,6 +179,8 @@ for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
         open = left
       }
       for (const write of writes) await read(write)
+      await consumer.read()
+      for (const write of writes) assertOutcome(consumer, write.id!, states.get(write)!)
       const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
       for (const writer of people) {
         const own = writes.filter((write) => write.writer === writer)

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { createHmac } from 'node:crypto'
+import { test } from 'node:test'
+import { createClient, InvalidWebhook, verifyWebhook, type EventPage } from '../src/index.ts'
+import { instantClock } from './instant-clock.ts'
+
+const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+const OTHER = `whsec_${Buffer.alloc(32, 8).toString('base64')}`
+const NOW = Date.UTC(2026, 0, 31)
+const BODY = '{"id":"evt_1","type":"transaction.mined","data":{"note":"ünïcødé"}}'
+
+/** Signs as Standard Webhooks says, with Node's own functions. */
+function signed({ id = 'evt_1', at = NOW / 1_000, body = BODY, secrets = [SECRET], version = 'v1' } = {}) {
+  const signatures = secrets.map((secret) => {
+    const key = Buffer.from(secret.slice(6), 'base64')
+    return `${version},${createHmac('sha256', key).update(`${id}.${at}.${body}`).digest('base64')}`
+  })
+  return {
+    body,
+    headers: { 'webhook-id': id, 'webhook-timestamp': String(at), 'Webhook-Signature': signatures.join(' ') } as Record<
+      string,
+      string | string[] | undefined
+    >,
+  }
+}
+
+test('a webhook is verified in each form that servers give it, also while its secret is replaced', async () => {
+  const { headers, body } = signed({ secrets: [OTHER, SECRET] })
+  const plain = headers as Record<string, string>
+  for (const received of [
+    { headers, body },
+    { headers, body: Buffer.from(body) },
+    { headers: new Headers(plain), body },
+    { headers: { ...headers, 'webhook-id': ['evt_1'] }, body },
+    new Request('https://shop.example/hook', { method: 'POST', headers: plain, body }),
+  ])
+    assert.equal(
+      (await verifyWebhook(received, [`whsec_${Buffer.alloc(24, 1).toString('base64')}`, SECRET], { now: NOW })).id,
+      'evt_1',
+    )
+})
+
+test('a webhook that was changed, is old, or is signed by others is refused', async () => {
+  const good = signed()
+  const without = (name: string) => ({ ...good, headers: { ...good.headers, [name]: undefined } })
+  const wrong: [string, Parameters<typeof verifyWebhook>[0]][] = [
+    ['another body', { ...good, body: BODY.replace('mined', 'failed') }],
+    ['another id', { ...good, headers: { ...good.headers, 'webhook-id': 'evt_2' } }],
+    ['another time', { ...good, headers: { ...good.headers, 'webhook-timestamp': String(NOW / 1_000 + 1) } }],
+    ['another secret', signed({ secrets: [OTHER] })],
+    ['another version', signed({ version: 'v1a' })],
+    ['301 seconds old', signed({ at: NOW / 1_000 - 301 })],
+    ['301 seconds ahead', signed({ at: NOW / 1_000 + 301 })],
+    ['no time', { ...good, headers: { ...good.headers, 'webhook-timestamp': 'now' } }],
+    ['no signature', without('Webhook-Signature')],
+    ['no id', without('webhook-id')],
+    ['a signature that is not base64', { ...good, headers: { ...good.headers, 'Webhook-Signature': 'v1,***' } }],
+    ['an empty signature', { ...good, headers: { ...good.headers, 'Webhook-Signature': 'v1,' } }],
+  ]
+  for (const [name, received] of wrong)
+    await assert.rejects(verifyWebhook(received, SECRET, { now: NOW }), InvalidWebhook, name)
+  await assert.rejects(verifyWebhook(good, 'whsec_', { now: NOW }), TypeError)
+})
+
+test('events come page by page from a cursor, through failures, until they are aborted', async () => {
+  const asked: string[] = []
+  const page = (ids: string[], next: string) =>
+    Response.json(
+      ids.map((id) => ({ id })),
+      { headers: { 'x-next-cursor': next } },
+    )
+  const answers = [
+    () => page(['a', 'b'], 'c2'),
+    ...Array.from({ length: 7 }, () => () => new Response('bad gateway', { status: 502 })),
+    () => page([], 'c3'),
+    () => page(['c'], 'c4'),
+  ]
+  const stop = new AbortController()
+  const wallet = createClient({
+    ...{ origin: 'https://wallet.example', token: () => 'token', clock: instantClock() },
+    fetch: async (url) => {
+      asked.push(new URL(url).search)
+      return (answers.shift() ?? (() => page([], 'c5')))()
+    },
+  })
+  const pages: EventPage[] = []
+  for await (const one of wallet.events({
+    cursor: 'c1',
+    types: ['transaction.*', 'user.created'],
+    signal: stop.signal,
+  })) {
+    pages.push(one)
+    if (pages.length === 2) stop.abort()
+  }
+  assert.deepEqual(
+    pages.map(({ events, cursor }) => [events.map(({ id }) => id).join(), cursor]),
+    [
+      ['a,b', 'c2'],
+      ['c', 'c4'],
+    ],
+  )
+  assert.equal(asked[0], '?cursor=c1&types=transaction.*%2Cuser.created&wait=0&limit=1000')
+  assert.ok(asked.slice(1, 9).every((query) => query.startsWith('?cursor=c2&') && query.includes('wait=30')))
+})
+
+test('a cursor that is too old is an error with the cursor to continue with', async () => {
+  const problem = { code: 'cursor_expired', status: 410, detail: 'old', retryable: false, resumeAt: 'c9' }
+  const wallet = createClient({
+    ...{ origin: 'https://wallet.example', token: () => 'token', clock: instantClock() },
+    fetch: async () => Response.json(problem, { status: 410, headers: { 'content-type': 'application/problem+json' } }),
+  })
+  await assert.rejects(
+    async () => {
+      for await (const _ of wallet.events({ cursor: 'c1' }));
+    },
+    (error: { code: string; problem: { resumeAt: string } }) =>
+      error.code === 'cursor_expired' && error.problem.resumeAt === 'c9',
+  )
+})

@@ -1,0 +1,143 @@
+import { sql, type RawBuilder } from 'kysely'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { allowedTo, type Reader } from '../http/bearer.ts'
+import { readPageCursor, writeCursor } from '../http/cursor.ts'
+import { eventId } from './describe.ts'
+import { EVENT_TYPES, type EventType, type WireEvent } from './wire.ts'
+
+/** Events that are looked at for one page, so that a filter that matches nothing does not read a whole feed. */
+const MAX_LOOKED_AT = 5_000
+
+/** The part of a feed that a reader sees. `accountId`: events of this account; null: those that the application sees by itself. */
+export type Feed = { clientId: string; accountId: string | null }
+
+/** Returns whether an application has a feed: without the permission, no events are written for it. */
+export const hasFeed = (app: App, { clientId }: Pick<Reader, 'clientId'>): boolean =>
+  allowedTo(app, clientId).permissions.has('events:read')
+
+/** Types to read; null: all. */
+export type EventFilter = readonly EventType[] | null
+
+/** Returns the feed of a caller: a user's own account at the application, or all that the application may see. */
+export const feedOf = (reader: Reader): Feed => ({
+  clientId: reader.clientId,
+  accountId: reader.kind === 'machine' ? null : reader.accountId,
+})
+
+/**
+ * Reads a list of types, such as `transaction.*,transfer.detected`.
+ * @returns null  all types
+ * @throws invalid_request
+ */
+export function readTypes(text: string | undefined): EventFilter {
+  if (text === undefined) return null
+  const wanted = text.split(',')
+  const types = EVENT_TYPES.filter((type) =>
+    wanted.some((one) => one === type || one === '*' || one === `${type.split('.')[0]}.*`),
+  )
+  const unknown = wanted.find(
+    (one) => one !== '*' && !EVENT_TYPES.some((type) => one === type || one === `${type.split('.')[0]}.*`),
+  )
+  if (unknown === undefined) return types
+  throw new AppError('invalid_request', 'The list of types has an unknown one. Nothing was done. Correct `types`.', {
+    errors: [
+      {
+        parameter: 'types',
+        code: 'invalid',
+        detail: `Types are separated by commas: ${EVENT_TYPES.join(', ')}, or all of a group, such as transaction.*.`,
+      },
+    ],
+  })
+}
+
+/** Encodes the position after an event. */
+export const cursorOf = (seq: number): string => writeCursor(['events', seq])
+
+/** @throws invalid_cursor */
+export function readEventCursor(cursor: string): number {
+  const [name, seq] = readPageCursor(cursor, ['string', 'number'])
+  if (name !== 'events' || (seq as number) < 0) readPageCursor('', ['string'])
+  return seq as number
+}
+
+/** Returns the numbers of a feed's last deleted event and of its newest event; 0: there is none. */
+export async function readEnds(
+  { db }: Pick<App, 'db'>,
+  clientId: string,
+): Promise<{ trimmed: number; newest: number }> {
+  const row = await db
+    .selectFrom('feeds')
+    .select(['seq', 'trimmed'])
+    .where('client_id', '=', clientId)
+    .executeTakeFirst()
+  return { trimmed: row?.trimmed ?? 0, newest: row?.seq ?? 0 }
+}
+
+type EventRow = {
+  seq: number
+  id: string
+  type: EventType
+  subject: string
+  account_id: string | null
+  chain_id: number | null
+  data: Record<string, unknown>
+  at: Date
+  user_id: string | null
+}
+
+/**
+ * Reads the events of a feed after a position, oldest first.
+ * @param after   number of the last event that was read; null: from the oldest that is stored
+ * @returns `after` for the next page. If there are no more events, it is the end of the feed.
+ * @throws cursor_expired  events after the position were deleted
+ */
+export async function readEvents(
+  app: Pick<App, 'db' | 'networks'>,
+  { clientId, accountId }: Feed,
+  { after, types, limit }: { after: number | null; types: EventFilter; limit: number },
+): Promise<{ events: WireEvent[]; after: number; isEnd: boolean }> {
+  // Before the events: those that are numbered in between are found by the next call.
+  const { trimmed, newest } = await readEnds(app, clientId)
+  if (after !== null && after < trimmed) throw expired(trimmed)
+  const from = after ?? trimmed
+  if (newest <= from) return { events: [], after: from, isEnd: true }
+  const whose: RawBuilder<unknown> = accountId === null ? sql`not is_own` : sql`account_id = ${accountId}::uuid`
+  const wanted = types === null ? sql`true` : sql`type in (${sql.join(types.map((type) => sql.lit(type)))})`
+  const { rows } = await sql<EventRow & { looked_to: number; looked_at: number }>`
+    with looked as (
+      select * from events where client_id = ${clientId} and seq > ${from}::bigint and seq <= ${newest}::bigint and ${whose}
+      order by seq limit ${MAX_LOOKED_AT}::int
+    ), found as (select * from looked where ${wanted} order by seq limit ${limit}::int)
+    select found.*, account.user_id, ends.looked_to, ends.looked_at
+    from (select max(seq) as looked_to, count(*)::int as looked_at from looked) as ends
+    left join found on true left join accounts account on account.account_id = found.account_id
+    order by found.seq`.execute(app.db)
+  const [first] = rows
+  const events = rows.filter(({ seq }) => seq !== null)
+  if (events.length === limit)
+    return { events: events.map((row) => toWire(app, row)), after: events.at(-1)!.seq, isEnd: false }
+  const isEnd = first!.looked_at < MAX_LOOKED_AT
+  return { events: events.map((row) => toWire(app, row)), after: isEnd ? newest : first!.looked_to, isEnd }
+}
+
+const expired = (trimmed: number): AppError =>
+  new AppError(
+    'cursor_expired',
+    'Events after this cursor were deleted because of their age. Nothing was done. Read the present state from the API, then continue with `resumeAt`.',
+    { resumeAt: cursorOf(trimmed) },
+  )
+
+function toWire({ networks }: Pick<App, 'networks'>, row: EventRow): WireEvent {
+  return {
+    id: eventId(row.id),
+    type: row.type,
+    timestamp: row.at.toISOString(),
+    sequence: row.seq,
+    subject: row.subject.startsWith('account:') ? `user:${row.user_id}` : row.subject,
+    userId: row.user_id,
+    network: row.chain_id === null ? null : (networks.get(row.chain_id)?.name ?? null),
+    chainId: row.chain_id,
+    data: row.data,
+  }
+}

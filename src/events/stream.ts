@@ -1,0 +1,136 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { ServerResponse } from 'node:http'
+import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
+import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
+import { slot } from '../state.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter } from './read.ts'
+import { waitForEvents } from './watch.ts'
+import type { WireEvent } from './wire.ts'
+
+/** milliseconds without an event after which a comment shows that the stream lives; the token is checked as often */
+const PING_MS = 15_000
+/** milliseconds after which a stream ends; the client continues where it was, perhaps at another replica */
+const LIFE_MS = 900_000
+/** milliseconds between two looks at whether the token still holds */
+const CHECK_MS = 5_000
+/** bytes that may wait for a slow client; nothing more is read for it until they are sent */
+const MAX_UNSENT = 262_144
+/** milliseconds for which a client may leave them unread */
+const MAX_STALLED_MS = 60_000
+const MAX_PER_TOKEN = 5
+const MAX_PER_APPLICATION = 100
+/** events per read */
+const PAGE = 200
+
+/** Open streams of this process. */
+const streams = slot(
+  'streams of events',
+  (_app: App) => new Set<{ clientId: string; token: string; end: AbortController }>(),
+)
+
+/** Ends all streams, so that the program can end: clients continue at another replica. */
+export function endStreams(app: App): void {
+  for (const { end } of streams.of(app)) end.abort()
+}
+
+/**
+ * Sends the events of a feed as they happen (server-sent events). Each has its cursor as id.
+ * @param after  number of the last event that the client has
+ * @throws rate_limited, cursor_expired  before the stream begins
+ * Source: WHATWG HTML, server-sent events
+ */
+export async function streamEvents(
+  app: App,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { after, types }: { after: number | null; types: EventFilter },
+): Promise<void> {
+  const { reader } = request
+  const open = streams.of(app)
+  const own = [...open].filter(({ clientId }) => clientId === reader.clientId)
+  if (own.length >= MAX_PER_APPLICATION || own.filter(({ token }) => token === reader.token).length >= MAX_PER_TOKEN)
+    throw new AppError(
+      'rate_limited',
+      `A token may have ${MAX_PER_TOKEN} open streams, and an application ${MAX_PER_APPLICATION}. Nothing was done. Close one, then retry.`,
+      { retryAfter: 5 },
+    )
+  // An expired cursor is an error response, not a stream.
+  const first = await readEvents(app, feedOf(reader), { after, types, limit: PAGE })
+  const stream = { clientId: reader.clientId, token: reader.token, end: new AbortController() }
+  open.add(stream)
+  const { raw } = reply
+  raw.once('close', () => stream.end.abort())
+  await request.answerPast(reply, async () => {
+    raw.writeHead(200, {
+      ...(reply.getHeaders() as Record<string, string>),
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    })
+    raw.write(`retry: 1000\n\n`)
+  })
+  void send(app, reader, raw, { first, types, signal: stream.end.signal })
+    .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
+    .finally(() => {
+      open.delete(stream)
+      raw.end()
+    })
+}
+
+type FeedPage = Awaited<ReturnType<typeof readEvents>>
+
+async function send(
+  app: App,
+  reader: Reader,
+  raw: ServerResponse,
+  { first, types, signal }: { first: FeedPage; types: EventFilter; signal: AbortSignal },
+): Promise<void> {
+  const { clock } = app
+  const until = clock.ticks() + LIFE_MS
+  let checkAt = clock.ticks() + CHECK_MS
+  let pingAt = clock.ticks() + PING_MS
+  for (let page = first; !signal.aborted && clock.ticks() < until;) {
+    for (const event of page.events) raw.write(textOf(event))
+    // A filter, or events of others: the client would look at them again after a reconnection.
+    if (page.events.length > 0) pingAt = clock.ticks() + PING_MS
+    if (!(await untilSent(app, raw, signal))) return
+    if (page.isEnd) await waitForEvents(app, { clientId: reader.clientId, after: page.after }, { ms: CHECK_MS, signal })
+    if (signal.aborted) return
+    if (clock.ticks() >= checkAt) {
+      checkAt = clock.ticks() + CHECK_MS
+      if (!(await isAllowed(app, reader))) return
+    }
+    if (clock.ticks() >= pingAt) {
+      pingAt = clock.ticks() + PING_MS
+      raw.write(`id: ${cursorOf(page.after)}\nevent: ping\ndata: {}\n\n`)
+    }
+    page = await readEvents(app, feedOf(reader), { after: page.after, types, limit: PAGE })
+  }
+}
+
+const textOf = (event: WireEvent): string =>
+  `id: ${cursorOf(event.sequence)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+
+/** Waits until a slow client has read most of what was sent. @returns false if it does not in time */
+async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSignal): Promise<boolean> {
+  if (raw.writableLength <= MAX_UNSENT) return true
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const timer = clock.after(MAX_STALLED_MS, () => resolve(false))
+  raw.once('drain', () => resolve(true))
+  signal.addEventListener('abort', () => resolve(false), { once: true })
+  const isSent = await promise
+  timer.cancel()
+  return isSent
+}
+
+/** Returns whether the token of a stream has neither expired nor been revoked, and still has its permission. */
+async function isAllowed(app: App, reader: Reader): Promise<boolean> {
+  try {
+    await verifyAccessToken(app, reader.token)
+    return hasFeed(app, reader) && holds(app, reader, reader.kind === 'machine' ? 'events:read' : 'wallet:read')
+  } catch (error) {
+    if (error instanceof AppError && error.statusCode < 500) return false
+    throw error
+  }
+}
