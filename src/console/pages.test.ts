@@ -242,6 +242,7 @@ test(
         ['/users/DEV-una', 'resume-account', { confirm: 'DEV-una' }],
         ['/applications/shop', 'suspend', {}],
         ['/applications/shop', 'resume', { confirm: 'shop' }],
+        ['/applications/shop', 'update-application', { confirm: 'shop', 'writes-day': '9' }],
         ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
       ] as const) {
         const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
