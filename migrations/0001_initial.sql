@@ -945,7 +945,7 @@ begin
   insert into facts (kind, chain_id, account_id, client_id, subject, data) values (
     'write', new.chain_id, new.account_id, new.client_id, 'transaction:' || new.id,
     jsonb_build_object(
-      'id', new.id, 'state', new.state, 'hash', encode(own_hash, 'hex'), 'blockNumber', new.block_number, 'blockHash', encode(new.block_hash, 'hex'),
+      'id', new.id, 'reference', new.reference, 'state', new.state, 'hash', encode(own_hash, 'hex'), 'blockNumber', new.block_number, 'blockHash', encode(new.block_hash, 'hex'),
       'times', case when new.block_hash is null then 0 else times_retracted(new.chain_id, new.block_hash) end,
       'steps', (
         select coalesce(jsonb_agg(step order by place), '[]') from jsonb_array_elements(new.transitions) with ordinality as t (step, place)
