@@ -523,6 +523,7 @@ const waysOut: Record<string, string> = {
   'auth-link/connect.ts': 'the other program of this installation, by its socket',
   'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
   'cli/reach.ts': 'the operator API',
+  'cli/listen.ts': 'the server of a command line, and the URL to which it forwards events',
   'cli/doctor/check-server.ts': 'the server of this installation, directly and through its proxy',
   'devnet/rpc.ts': 'the node of a development installation',
   'signer/ledger/chain-counts.ts': 'a node of an operator’s command line',

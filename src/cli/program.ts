@@ -198,6 +198,14 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => (await import('./verify-log.ts')).addVerifyLog(program, shell),
   },
   {
+    name: 'listen',
+    group: 'Develop',
+    user: 'any user; with `--user`, the server’s user',
+    arguments: '[options]',
+    description: 'send the events of an application to a local URL, as a webhook does',
+    add: async (program, shell) => program.addCommand((await import('./listen.ts')).listen(shell)),
+  },
+  {
     name: 'token',
     group: 'Develop',
     user: SERVER,
