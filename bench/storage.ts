@@ -102,7 +102,11 @@ async function write(): Promise<Written> {
   const scope = { accountId, clientId: 'shop-of-the-bench', route: '/v1/contracts/method/write', key: String(number) }
   const data = hexOf(Buffer.concat([Buffer.from('a9059cbb', 'hex'), Buffer.alloc(44), randomBytes(20)]))
   const binding: Binding = {
-    ...{ id: transactionIdOf(scope, 0), requestHash: createHash('sha256').update(String(number)).digest() },
+    ...{
+      id: transactionIdOf(scope, 0),
+      requestHash: createHash('sha256').update(String(number)).digest(),
+      reference: null,
+    },
     ...{ accountId, clientId: scope.clientId, from, terms: TERMS, budget: { available: 10n ** 24n, paidBelow: 0 } },
     intent: { to: TARGET, data, value: 0n, abi: 'transfer(address to, uint256 amount)', fn: null, errors: [] },
   }
@@ -117,6 +121,7 @@ async function write(): Promise<Written> {
     from,
     nonce: taken.nonce,
     to: intent.to,
+    reference: null,
     value: 0n,
     data,
     ...terms,

@@ -62,7 +62,10 @@ export async function signInAs(page: Page, username: string): Promise<void> {
   await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
 }
 
-/** A picture for people, and what a machine can say about it: nothing wider than the screen, no accessibility violation. */
+/**
+ * A picture for people, and what a machine can say about it: nothing wider than the screen or than its own box, nothing
+ * to press that is too small for a finger, no accessibility violation.
+ */
 export async function look(page: Page, path: string): Promise<void> {
   // In the middle of a change of colours a page looks as it never does.
   for (let look = 0; look < 40; look++) {
@@ -74,6 +77,8 @@ export async function look(page: Page, path: string): Promise<void> {
   assert.ok((await stat(path)).size > 5_000, `${path} is an empty picture`)
   const overflow = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
   assert.ok(Number(overflow) <= 1, `${path} is ${String(overflow)} px wider than the screen`)
+  assert.deepEqual(await page.evaluate(WIDER_THAN_ITS_BOX), [], path)
+  if (page.viewportSize()!.width < 640) assert.deepEqual(await page.evaluate(TOO_SMALL), [], path)
   const { violations } = await axeOf(page, await page.evaluate<boolean>("'axe' in globalThis")).analyze()
   assert.deepEqual(
     violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`),
@@ -81,6 +86,22 @@ export async function look(page: Page, path: string): Promise<void> {
     path,
   )
 }
+
+/** Code for the page: elements of pages for users whose contents reach over the neighbour. */
+const WIDER_THAN_ITS_BOX = `[...document.querySelectorAll(':is(.wallet, .narrow) main *')]
+  .filter((one) => one.clientWidth > 1 && getComputedStyle(one).overflowX === 'visible' && one.scrollWidth > one.clientWidth + 1)
+  .filter((one) => one.querySelector('.full') === null)
+  .map((one) => one.outerHTML.slice(0, 200))`
+
+/** Code for the page: what pages for users have to press that is lower than 44 px, apart from links within sentences. */
+const TOO_SMALL = `[...document.querySelectorAll(':is(.wallet, .narrow) :is(a, button:not(.default), input:not([type=hidden], [type=checkbox]), select, summary)')]
+  .filter((one) => one.getClientRects().length > 0 && getComputedStyle(one).display !== 'inline')
+  .filter((one) => {
+    const whole = getComputedStyle(one, '::after')
+    const height = whole.content !== 'none' && whole.position === 'absolute' ? parseFloat(whole.height) : 0
+    return Math.max(one.getBoundingClientRect().height, height) < 44
+  })
+  .map((one) => one.outerHTML.slice(0, 200))`
 
 /**
  * In one go within the page: otherwise axe opens another page to count what it found, which costs four times as much. Of

@@ -285,6 +285,8 @@ create table transactions (
   client_id text not null,
   -- of the request that had this key
   request_hash bytea,
+  -- the caller's own text. It is in no signature and not in the signer's ledger
+  reference text,
   chain_id bigint not null,
   sender bytea not null,
   nonce bigint not null,
@@ -513,6 +515,7 @@ create table operations (
   account_id uuid not null references accounts,
   client_id text not null,
   request_hash bytea,
+  reference text,
   chain_id bigint not null,
   sender bytea not null,
   -- the code that it was signed for, by name: its dispatcher is the one for that code, and its id is used up there and nowhere else
@@ -759,6 +762,7 @@ create table signatures (
   chain_id bigint not null,
   -- of the request that had this key
   request_hash bytea,
+  reference text,
   -- text, bytes or typedData, and what was signed: text, 0x-hex, or JSON text
   kind text not null,
   content text not null,
@@ -941,7 +945,7 @@ begin
   insert into facts (kind, chain_id, account_id, client_id, subject, data) values (
     'write', new.chain_id, new.account_id, new.client_id, 'transaction:' || new.id,
     jsonb_build_object(
-      'id', new.id, 'state', new.state, 'hash', encode(own_hash, 'hex'), 'blockNumber', new.block_number, 'blockHash', encode(new.block_hash, 'hex'),
+      'id', new.id, 'reference', new.reference, 'state', new.state, 'hash', encode(own_hash, 'hex'), 'blockNumber', new.block_number, 'blockHash', encode(new.block_hash, 'hex'),
       'times', case when new.block_hash is null then 0 else times_retracted(new.chain_id, new.block_hash) end,
       'steps', (
         select coalesce(jsonb_agg(step order by place), '[]') from jsonb_array_elements(new.transitions) with ordinality as t (step, place)

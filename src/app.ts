@@ -35,13 +35,16 @@ export type App = {
   /** keys of the seals by which the authorization server recognizes rows that it wrote */
   sealKeys: SealKeys
   /** tokens that the operator listed, by chain id and lower-case address: `11155111:0x…`; absent: none */
-  knownTokens?: ReadonlyMap<string, { symbol: string; name: string }>
+  knownTokens?: ReadonlyMap<string, { symbol: string; name: string; picture?: PictureSource }>
   clock: Clock
   /** why the database rejected writes recently; null: it did not; absent: nobody measures it */
   writesRefused?: () => string | null
   /** longest recent wait for a database connection, milliseconds; absent: nobody measures it */
   poolWaitMs?: () => number
 }
+
+/** The address of a listed token's picture. `allowsPrivate`: its host may be in the operator's private network. */
+export type PictureSource = { url: string; allowsPrivate: boolean }
 
 /** Requests of the API program to a separate authorization server. Each throws auth_unavailable. */
 export type AuthLink = {

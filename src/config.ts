@@ -150,7 +150,7 @@ const keys = {
   AUTH_ORIGIN: { kind: 'url', part: 'server', group: 'auth', help: 'With AUTH_SOCKET: https origin of the authorization server, on another host than PUBLIC_ORIGIN' },
   API_URL: { kind: 'url', part: 'server', group: 'auth', default: 'http://127.0.0.1:4000', help: 'With `chatelaine auth run`: URL of the API, for the account page' },
   PROVIDERS_FILE: { kind: 'path', part: 'server', group: 'first', productionRequired: true, help: 'JSON list of the identity providers that users sign in with: docs/operate/identity-providers.md' },
-  KNOWN_TOKENS_FILE: { kind: 'path', part: 'server', group: 'history', help: 'JSON object of the tokens that your users use, by `CHAIN_ID:ADDRESS`; tokens that imitate them are spam: docs/build/history-spam.md; read at startup' },
+  KNOWN_TOKENS_FILE: { kind: 'path', part: 'server', group: 'history', help: 'JSON object of the tokens that your users use, by `CHAIN_ID:ADDRESS`, with their pictures: docs/build/history-spam.md#known-tokens; read at startup' },
   BRAND_NAME: { kind: 'text', default: 'Chatelaine', part: 'server', group: 'pages', help: 'Name of the installation on every page, 1 to 40 characters' },
   BRAND_LOGO_FILE: { kind: 'path', part: 'server', group: 'pages', help: 'Logo beside the name: SVG, PNG, JPEG or WebP, at most 256 KiB; read at startup' },
   BRAND_COLOR: { kind: 'text', part: 'server', group: 'pages', help: 'Colour of buttons and links, #rrggbb, dark enough for light pages (contrast 4.5, WCAG 2.2); dark pages use a lighter shade' },

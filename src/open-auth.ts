@@ -19,6 +19,7 @@ import { connectSigner } from './signer-wire/client.ts'
 import { recallHead } from './signing-log/keep.ts'
 import { openState } from './state.ts'
 import { openTelemetry } from './telemetry.ts'
+import { readKnownTokens } from './tokens/known.ts'
 import { every, systemClock } from './clock.ts'
 
 /** Interval at which the networks are read again. */
@@ -54,6 +55,8 @@ export async function openAuth(config: Config): Promise<{ close(): Promise<void>
       sealKeys: sealKeysOf(keys.seals),
       chains: new Map(),
       networks: await openNames({ clock: systemClock, db }, opened),
+      // For their pictures: everything else of tokens is read by the API.
+      ...(config.KNOWN_TOKENS_FILE === undefined ? {} : { knownTokens: readKnownTokens(config.KNOWN_TOKENS_FILE) }),
       state: opened('state', openState(), (state) => state.clear()),
     }
     await recallHead(app)

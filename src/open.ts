@@ -42,7 +42,7 @@ import type { RootDb } from './store/db.ts'
 import { assertNarrow } from './store/roles.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { askTokens } from './tokens/ask.ts'
-import { readKnownTokens, type ListedTokens } from './tokens/known.ts'
+import { readKnownTokens, type ListedToken, type ListedTokens } from './tokens/known.ts'
 import { systemClock } from './clock.ts'
 
 export type OpenedProgram = {
@@ -315,15 +315,15 @@ async function registerDemo(app: App, { chainId }: Chain): Promise<void> {
 
 /** Returns the tokens of KNOWN_TOKENS_FILE and the sample tokens of the embedded chain. */
 async function listKnownTokens(
-  { KNOWN_TOKENS_FILE: file }: Config,
+  { KNOWN_TOKENS_FILE: file, NODE_ENV }: Config,
   main: Chain | null,
   embedded: EmbeddedChain | null,
 ): Promise<ListedTokens> {
-  const listed = file === undefined ? [] : readKnownTokens(file)
+  const listed = file === undefined ? [] : readKnownTokens(file, { allowsHttp: NODE_ENV !== 'production' })
   if (main === null || embedded === null) return new Map(listed)
   const { erc20, erc721, erc1155 } = embedded.contracts
   const samples = await askTokens(main, [erc20, erc721, erc1155], 'latest')
-  return new Map([
+  return new Map<string, ListedToken>([
     ...[erc20, erc721, erc1155].map((address, index) => [`${main.chainId}:${address.toLowerCase()}`, samples[index]!.facts] as const), // prettier-ignore
     ...listed,
   ])

@@ -143,3 +143,15 @@ test('the Containerfile copies nothing past the script that tests run, and its v
   const { version } = JSON.parse(text('package.json')) as { version: string }
   for (const name of OURS) assert.equal(compose.services[name]!.image, `chatelaine:${version}`)
 })
+
+test('the build sees the files that image-tree.sh copies, and none into which an operator writes secrets', () => {
+  const allowed = text('.dockerignore').split('\n').filter((line) => line.startsWith('!')).map((line) => line.slice(1)) // prettier-ignore
+  assert.equal(text('.containerignore'), text('.dockerignore'))
+  const isSeen = (name: string) => allowed.some((one) => name === one || name.startsWith(`${one}/`))
+  const steps = `${text('Containerfile')}${text('deploy/image-tree.sh')}`
+  const needed = [...steps.matchAll(/\bdeploy\/[\w-]+\.(?:sh|mjs)/g)].map(([name]) => name)
+  assert.ok(needed.length > 4)
+  for (const name of needed) assert.ok(isSeen(name), name)
+  for (const name of ['deploy/compose/providers.json', 'deploy/kube.yaml', '.env', 'providers.json'])
+    assert.ok(!isSeen(name), name)
+})

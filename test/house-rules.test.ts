@@ -547,6 +547,7 @@ test('there is one way out to places that others name, and one for each of the o
 const sleepers: Record<string, string> = {
   'chain/rpc/rpc.test.ts': 'a node that hangs up late, and batches that leave in turns of their own, on real sockets',
   'devnet/chain.test.ts': 'another program mines by the clock of the system',
+  'events/consumer.test.ts': 'a moment at which another process is killed',
   'folder-lock.test.ts': 'within another process',
   'follower/follow.test.ts': 'left: reads while another process follows',
   'follower/looks.test.ts': 'left: how often a node is looked at, over seconds',

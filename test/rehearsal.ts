@@ -26,7 +26,7 @@ import { oauth } from '../src/oauth/oauth.ts'
 import { sealKeysOf } from '../src/oauth/seal-keys.ts'
 import { developmentProvider, type ProviderSettings } from '../src/oauth/federation/providers.ts'
 import { openState } from '../src/state.ts'
-import { systemClock } from '../src/clock.ts'
+import { systemClock, type Clock } from '../src/clock.ts'
 
 /** A running authorization server with the development provider, for tests: real HTTP, real database, no chain, no keys of accounts. */
 export type Rehearsal = {
@@ -56,6 +56,9 @@ type Options = {
   asksForMacs?: boolean
   /** what the account pages read of other slices; default: nothing */
   slices?: AccountSlices
+  /** tokens that the operator listed */
+  knownTokens?: App['knownTokens']
+  clock?: Clock
   /** the same installation as this one, whose server has ended, or beside it as a replica with the same origin */
   again?: Rehearsal
 }
@@ -85,6 +88,8 @@ export async function rehearse({
   keys = again?.keys ?? (keysMade ??= newKeys()),
   asksForMacs = true,
   slices,
+  knownTokens,
+  clock = systemClock,
 }: Options = {}): Promise<Rehearsal> {
   const { db, close } = again === undefined ? await testDatabase() : { db: again.app.db, close: async () => {} }
   const port =
@@ -107,7 +112,8 @@ export async function rehearse({
     tokenKeys: publicKeys(keys),
     sealKeys: { ...sealKeysOf(keys.seals), ...(asksForMacs ? {} : { macs: null }) },
     state: openState(),
-    clock: systemClock,
+    clock,
+    ...(knownTokens === undefined ? {} : { knownTokens }),
   }
   await saveApplication(app, demoApplication)
   const dev = developmentProvider(origin)

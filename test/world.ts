@@ -18,7 +18,7 @@ export type Person = {
   get(path: string, headers?: Record<string, string>): Promise<Answer>
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Answer>
   /** a write that must succeed, waited for until it is mined */
-  write(call: { address: string; abi: string; args?: string[]; value?: string }): Promise<Answer>
+  write(call: { address: string; abi: string; args?: string[]; value?: string; reference?: string }): Promise<Answer>
 }
 
 export type World = {

@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { rpc as callNode } from '../devnet/rpc.ts'
-import type { Hex } from '../ids.ts'
+import { accountIdOf, type Hex } from '../ids.ts'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { en } from '../texts/en.ts'
 import { until } from '../../test/kit/until.ts'
@@ -425,6 +425,22 @@ test('an approval names tokens by their own word or the operator’s, and addres
   assert.deepEqual(known.tokens, [facts])
   const listed = await read(new Map([[`31337:${token}`, { symbol: 'SAMPLE', name: '' }]]))
   assert.deepEqual(listed.tokens, [{ ...facts, symbol: 'SAMPLE', isListed: true }])
+})
+
+test('each transfer of the activity names its contract, for the picture: native currency has none', async () => {
+  const mover = await here.person('mover')
+  await mover.write({ address: contracts.erc20, abi: 'mint(address,uint256) public', args: [mover.address, '5'] })
+  await mover.write({ address: contracts.erc721, abi: 'mint(address,uint256) public', args: [mover.address, '4711'] })
+  const browser = await open('mover')
+  await browser.submit(await fill(browser, { asset: NATIVE, to: here.bob.address, amount: '0.1' }), '/account/send/confirm') // prettier-ignore
+  const owner = { accountId: accountIdOf('DEV', 'mover'), userId: 'DEV-mover', address: mover.address } as const
+  const read = () => accountReads(here.app).readActivity(owner, 31_337, { limit: 10, direction: 'all', clientId: null })
+  const tokens = await until('all three are listed', async () => {
+    const { entries } = await read()
+    const found = entries.flatMap(({ transfers }) => transfers.map(({ token }) => token))
+    return found.length >= 3 ? new Set(found) : null
+  })
+  assert.deepEqual(tokens, new Set([null, contracts.erc721.toLowerCase(), contracts.erc20.toLowerCase()]))
 })
 
 test('tokens and collectibles that look like spam are behind the others and marked, and their transfers are not shown', async () => {

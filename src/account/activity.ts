@@ -192,10 +192,11 @@ async function readTokens(
 export function shownToken(entry: Entry): ShownTransfer {
   const { direction, amount, tokenType, tokenId, from, to, timestamp, explorerUrl, blockNumber, hash } = entry
   const { username, address } = direction === 'IN' ? from : to
-  const { value, decimals, symbol, name } = amount
+  const { value, decimals, symbol, name, tokenAddress } = amount
   return {
     direction,
     amount: { value: BigInt(value), decimals, symbol: tokenType === 'ERC20' ? symbol : name || symbol },
+    token: (tokenAddress?.toLowerCase() ?? null) as Hex | null,
     tokenId,
     other: username ?? address,
     otherAddress: address,
@@ -265,6 +266,7 @@ async function promisedBy(
         decimals: isCounted ? decimals : 0,
         symbol: isCounted ? symbol || name : name || symbol,
       },
+      token,
       tokenId: tokenId === null ? null : String(tokenId),
       other: names.get(to) ?? checksumAddress(to),
       otherAddress: checksumAddress(to),

@@ -110,6 +110,7 @@ export function shownEntry(entry: NativeEntry, { decimals, symbol }: Chain): Sho
   return {
     direction,
     amount: { value: BigInt(amount.value), decimals, symbol },
+    token: null,
     tokenId: null,
     other: username ?? address,
     otherAddress: address,
@@ -130,6 +131,7 @@ function shownPayment(
   return {
     direction: other === address ? 'SELF' : isOut ? 'OUT' : 'IN',
     amount: { value, decimals, symbol },
+    token: null,
     tokenId: null,
     other: name ?? checksumAddress(other),
     otherAddress: checksumAddress(other),

@@ -175,6 +175,8 @@ export const LOG_EVENTS: Record<string, string> = {
   token_keys_changed: 'The signer trusts other token keys.',
   token_keys_private: 'SIGNER_JWKS_FILE has a private key. Set it to the file with the public keys.',
   token_keys_unreadable: 'SIGNER_JWKS_FILE cannot be read. The earlier keys remain in force.',
+  token_picture_unavailable:
+    'The picture of a listed token could not be fetched. Pages show letters in its place. The next request follows after ten minutes.',
   token_refresh_failed: 'Refreshing token names and symbols failed.',
   top_up_sent: 'A sponsor sent gas to a user.',
   transaction_cancelling: 'A transaction is being cancelled.',

@@ -3,6 +3,7 @@ import { describeNetworks } from '../applications/networks.ts'
 import { readUsage } from '../applications/usage.ts'
 import type { ApplicationUsage, ListedNetwork, RegisteredApplication } from '../applications/wire.ts'
 import { userInfo } from 'node:os'
+import process from 'node:process'
 import type { Actor } from '../operator/actions.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { Environment } from '../config.ts'
@@ -34,8 +35,17 @@ const PAGE = 200
 
 /** Returns who runs a command: the OS user and, with sudo, the user who called it. */
 export function commandActor({ SUDO_USER }: Environment): Actor {
-  const name = userInfo().username
+  const name = osUser()
   return { name: SUDO_USER === undefined ? name : `${SUDO_USER} as ${name}`, via: 'command' }
+}
+
+/** Returns the name of the OS user; in a container, a user id may have none. */
+function osUser(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return `uid ${process.getuid?.() ?? 'unknown'}`
+  }
 }
 
 /** Returns the operator actions, recorded as done by a command. */

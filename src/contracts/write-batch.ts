@@ -32,7 +32,7 @@ export async function writeBatch(
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: BATCH_ROUTE, requestHash: hashOf(body) }
-  return sendOperation(app, caller, readIntents(body), { idempotency, askedFrom })
+  return sendOperation(app, caller, readIntents(body), { idempotency, askedFrom, reference: body.reference })
 }
 
 /**
@@ -84,13 +84,14 @@ const within = ({ code, message, errors }: AppError, index: number): AppError =>
   })
 
 /** Hashes a request, independent of the order of its fields. */
-const hashOf = ({ calls }: BatchBody): Buffer =>
+const hashOf = ({ calls, reference }: BatchBody): Buffer =>
   createHash('sha256')
     .update(
-      JSON.stringify(
+      JSON.stringify([
         calls.map(({ to, data, address, abi, args, value }) =>
           to === undefined ? [address, abi, args ?? [], value ?? '0'] : [to, data ?? '0x', value ?? '0'],
         ),
-      ),
+        reference ?? null,
+      ]),
     )
     .digest()

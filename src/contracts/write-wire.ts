@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { shownAs } from '../http/wire.ts'
+import { Reference, shownAs } from '../http/wire.ts'
 import { DryRun, GasLimit, KeyHeaders, TransactionRequest, Value, writeAnswers } from '../transactions/write-wire.ts'
 import { ReadRequest } from './wire.ts'
 
@@ -16,6 +16,7 @@ export const WriteRequest = Type.Object(
     args: ReadRequest.properties.args,
     value: Value,
     gas: GasLimit,
+    reference: Reference,
     dryRun: DryRun,
   },
   {
@@ -33,8 +34,8 @@ export const WriteRequest = Type.Object(
 
 /** calls per batch: the signer's limit for an operation */
 const MAX_BATCH_CALLS = 20
-/** The gas of a batch is estimated as a whole. */
-const { dryRun, gas: _, ...callProperties } = WriteRequest.properties
+/** Gas and reference belong to the whole batch. */
+const { dryRun, reference, gas: _, ...callProperties } = WriteRequest.properties
 
 const AbiCall = Type.Object(callProperties, { title: 'BatchWriteCall', additionalProperties: false })
 const { to, data, value } = TransactionRequest.properties
@@ -54,6 +55,7 @@ const BatchCall = Type.Unsafe<Partial<Static<typeof AbiCall> & Static<typeof Enc
 export const BatchRequest = Type.Object(
   {
     calls: Type.Array(BatchCall, { minItems: 2, maxItems: MAX_BATCH_CALLS }),
+    reference,
     dryRun,
   },
   {

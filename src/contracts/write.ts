@@ -35,7 +35,7 @@ export async function writeContract(
   const intent = readIntent(body)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: WRITE_ROUTE, requestHash: hashOf(body) }
-  return sendTransaction(app, caller, intent, { idempotency, askedFrom })
+  return sendTransaction(app, caller, intent, { idempotency, askedFrom, reference: body.reference })
 }
 
 /**
@@ -65,8 +65,8 @@ export function readIntent({ address, abi, args = [], value = '0', gas }: Contra
 }
 
 /** Hashes a request, independent of the order of its fields. */
-function hashOf({ address, abi, args, value, gas }: ContractWriteBody): Buffer {
+function hashOf({ address, abi, args, value, gas, reference }: ContractWriteBody): Buffer {
   return createHash('sha256')
-    .update(JSON.stringify([address, abi, args ?? [], value ?? '0', ...(gas === undefined ? [] : [gas])]))
+    .update(JSON.stringify([address, abi, args ?? [], value ?? '0', gas ?? null, reference ?? null]))
     .digest()
 }

@@ -43,9 +43,15 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       ]
     }
     case 'signature': {
-      const row = data.row as { id: string; kind: string; class: string; hash: string }
+      const row = data.row as { id: string; kind: string; class: string; hash: string; reference: string | null }
       return [
-        of('signature.created', row.id, { id: row.id, kind: row.kind, class: row.class, hash: fromColumn(row.hash) }),
+        of('signature.created', row.id, {
+          id: row.id,
+          kind: row.kind,
+          class: row.class,
+          hash: fromColumn(row.hash),
+          reference: row.reference,
+        }),
       ]
     }
     case 'user':
@@ -116,7 +122,7 @@ type WriteFact = WritePlace & {
   id: string
   hash: string | null
   blockNumber: number | null
-  reference?: string | null
+  reference: string | null
   steps: Transition[]
   /** the row before the change; null: it was new */
   before: WritePlace | null
@@ -183,7 +189,7 @@ function dataOf(
     state: step.state === 'FINALIZED' ? state : step.state === 'BOUND' ? 'SUBMITTED' : step.state,
     blockNumber: isOpen ? null : blockNumber,
     blockHash: isOpen || blockHash === null ? null : `0x${blockHash}`,
-    reference: reference ?? null,
+    reference,
   }
 }
 

@@ -14,8 +14,8 @@ before(async () => {
 })
 after(() => here.close())
 
-const mint = () =>
-  here.bob.write({ address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
+const mint = (more: { reference?: string } = {}) =>
+  here.bob.write({ ...more, address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
 const newestCursor = async () => (await here.bob.get('/v1/events?cursor=now')).headers.get('x-next-cursor')!
 
 /** Opens a stream, and reads its events as they arrive. */
@@ -51,11 +51,11 @@ test('a request that waits is answered by the event, and its cursor continues af
   const cursor = await newestCursor()
   const [answer] = await Promise.all([
     here.bob.get(`/v1/events?cursor=${cursor}&wait=30&types=transaction.submitted`),
-    mint(),
+    mint({ reference: 'order-17' }),
   ])
   assert.deepEqual(
-    answer.body.map(({ type }: WireEvent) => type),
-    ['transaction.submitted'],
+    answer.body.map(({ type, data }: WireEvent) => [type, data.reference]),
+    [['transaction.submitted', 'order-17']],
   )
   const next = answer.headers.get('x-next-cursor')!
   assert.notEqual(next, cursor)

@@ -3,6 +3,7 @@ import { contrast, mix, readColor, writeColor, type Rgb } from '../color.ts'
 import type { Config } from '../config.ts'
 import { asset, type StaticAsset } from './asset.ts'
 import { iconsOf, type Icons } from './icons.ts'
+import { pictureType } from './picture-type.ts'
 
 /** The name, logo, colours and links of an installation, shown on every page. */
 export type Brand = {
@@ -47,11 +48,9 @@ function readLogo(file: string): StaticAsset {
   return asset('/assets/logo', type, content)
 }
 
-/** Detects the type by the first bytes, not by the file name. Source: PNG §5.2, JFIF §B.1.1.3, WebP container */
 function typeOf(content: Buffer): string | null {
-  if (content.subarray(0, 8).equals(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))) return 'image/png'
-  if (content.subarray(0, 3).equals(Buffer.from([0xff, 0xd8, 0xff]))) return 'image/jpeg'
-  if (content.toString('latin1', 0, 4) === 'RIFF' && content.toString('latin1', 8, 12) === 'WEBP') return 'image/webp'
+  const type = pictureType(content)
+  if (type !== null) return type === 'image/gif' ? null : type
   return /^\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<svg[\s>]/s.test(content.toString('utf8')) ? 'image/svg+xml' : null
 }
 

@@ -5,7 +5,7 @@ import { BlockList, isIP, isIPv4, type LookupFunction } from 'node:net'
 
 /** Maximum duration of one request, in milliseconds. */
 const PATIENCE_MS = 5_000
-/** Maximum response, in bytes: discovery documents, keys and profiles have a few kilobytes. */
+/** Maximum response if none is given, in bytes: discovery documents, keys and profiles have a few kilobytes. */
 const MAX_BYTES = 1_048_576
 /** Maximum connections to one place. */
 const MAX_SOCKETS = 16
@@ -32,6 +32,8 @@ type FetchLimits = {
   /** hosts that may have any address, and may be visited by http: names or IP addresses, as in a URL */
   privateHosts?: ReadonlySet<string>
   patienceMs?: number
+  /** maximum response, in bytes; a larger one is an error */
+  maxBytes?: number
   maxSockets?: number
   /** the response ends after this many bytes, and the rest is not read; absent: a large response is an error */
   cutAfterBytes?: number
@@ -44,8 +46,9 @@ type FetchLimits = {
 }
 
 /**
- * Opens the one way out to identity providers and webhooks. A discovery document names further addresses (token,
- * userinfo, keys), and anyone can name the address of a webhook, so each request is checked: https, and a host all of whose addresses are public. The connection goes to an address that
+ * Opens the one way out to identity providers, hosts of listed pictures, and webhooks. A discovery document names further
+ * addresses (token, userinfo, keys), and anyone can name the address of a webhook. So each request is checked: https, and a
+ * host all of whose addresses are public. The connection goes to an address that
  * was checked, not to what the name resolves to a moment later.
  * @throws TypeError  `fetch failed`, as fetch does, with what happened as its cause
  */
@@ -54,6 +57,7 @@ export function openOutbound({
   isDevelopment,
   privateHosts = new Set(),
   patienceMs = PATIENCE_MS,
+  maxBytes = MAX_BYTES,
   maxSockets = MAX_SOCKETS,
   cutAfterBytes,
   lookup = resolve,
@@ -85,6 +89,7 @@ export function openOutbound({
         method,
         headers: { 'user-agent': 'chatelaine', ...Object.fromEntries(new Headers(headers)) },
         agent: agents[protocol],
+        maxBytes,
         body: body instanceof URLSearchParams || typeof body === 'string' ? String(body) : null,
         signal: signal ? AbortSignal.any([signal, patience]) : patience,
         cutAfterBytes,
@@ -95,10 +100,15 @@ export function openOutbound({
   }
 }
 
-type SentRequest = http.RequestOptions & { body: string | null; signal: AbortSignal; cutAfterBytes: number | undefined }
+type SentRequest = http.RequestOptions & {
+  body: string | null
+  signal: AbortSignal
+  maxBytes: number
+  cutAfterBytes: number | undefined
+}
 
 function send(url: URL, sent: SentRequest): Promise<Response> {
-  const { body, cutAfterBytes, ...options } = sent
+  const { body, maxBytes, cutAfterBytes, ...options } = sent
   const { promise, resolve: answered, reject } = Promise.withResolvers<Response>()
   const request = (url.protocol === 'https:' ? https : http).request(url, options)
   request.on('error', (error: NodeJS.ErrnoException) =>
@@ -110,7 +120,7 @@ function send(url: URL, sent: SentRequest): Promise<Response> {
     let size = 0
     answer.on('data', (chunk: Buffer) => {
       size += chunk.length
-      if (cutAfterBytes === undefined && size > MAX_BYTES)
+      if (cutAfterBytes === undefined && size > maxBytes)
         return void request.destroy(new Error('the answer is too large'))
       chunks.push(chunk)
       if (cutAfterBytes === undefined || size <= cutAfterBytes) return
@@ -125,7 +135,7 @@ function send(url: URL, sent: SentRequest): Promise<Response> {
         for (const value of values ?? []) headers.append(name, value)
       const status = answer.statusCode!
       const isBodiless = status === 204 || status === 205 || status === 304
-      const bytes = Buffer.concat(chunks).subarray(0, cutAfterBytes ?? MAX_BYTES)
+      const bytes = Buffer.concat(chunks).subarray(0, cutAfterBytes ?? maxBytes)
       answered(new Response(isBodiless ? null : bytes, { status, headers }))
     }
   })

@@ -15,7 +15,28 @@ export const exactly =
   <S extends TSchema>(schema: S & Same<Static<S>, Shape>): S =>
     schema
 
+/**
+ * The caller's own text for a write. The pattern also rejects lone surrogates, because Ajv compiles patterns with the
+ * flag `u`.
+ */
+export const Reference = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: 255,
+    pattern: String.raw`^[^\u0000-\u001f\u007f-\u009f\ud800-\udfff]*$`,
+    description:
+      'Your own text, such as an order number: 1 to 255 characters without control characters. It is stored with the write and returned with it. It is not signed, and the user does not see it',
+    examples: ['order-1042'],
+  }),
+)
+
 export const Nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+
+/** `reference` as responses have it. */
+export const GivenReference = Type.Union([Type.String(), Type.Null()], {
+  description: '`reference` of the request; null if it had none, or if the database lost it',
+  examples: ['order-1042'],
+})
 
 export const Address = Type.Unsafe<Hex>(
   Type.String({

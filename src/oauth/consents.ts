@@ -69,35 +69,65 @@ export async function addConsent(
   app: ConsentReader & Pick<App, 'clock' | 'sealKeys'>,
   { permissions, key, application, ...whose }: ConsentKey & { permissions: string[]; key?: string | undefined; application: Reached }, // prettier-ignore
 ): Promise<void> {
-  const { accountId, clientId } = whose
   const at = new Date(app.clock.wall()).toISOString()
   const ways = waysOf(application)
   await retrying(() =>
     inTransaction(app.db, async (db) => {
       // Of two concurrent calls, the second waits here or at the lock below, and then sees what the first added.
-      const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', seal: sealOf(app.sealKeys, 'consents', sealedRow(whose, NOTHING)) } // prettier-ignore
-      await db
-        .insertInto('consents')
-        .values(nothing)
-        .onConflict((on) => on.doNothing())
-        .execute()
+      await insertNothing({ ...app, db }, whose)
       const row = await rowOf(db, whose).forUpdate().executeTakeFirstOrThrow()
       const known = standing(authenticConsent(app, whose, row), ways) ?? NOTHING
-      const next = { ...withMore(known, { permissions, key, at }), ways }
-      await db
-        .updateTable('consents')
-        .set({
-          permissions: JSON.stringify(next.permissions),
-          keys: JSON.stringify(next.keys),
-          ways: JSON.stringify(ways),
-          updated_at: new Date(app.clock.wall()),
-          seal: sealOf(app.sealKeys, 'consents', sealedRow(whose, next)),
-        })
-        .where('account_id', '=', accountId)
-        .where('client_id', '=', clientId)
-        .execute()
+      await write({ ...app, db }, whose, { ...withMore(known, { permissions, key, at }), ways })
     }),
   )
+}
+
+/**
+ * Stores a consent within a transaction if there is none.
+ * @returns false if there is one, which remains unchanged
+ */
+export async function addMissingConsent(
+  app: ConsentReader & Pick<App, 'clock' | 'sealKeys'>,
+  { permissions, application, ...whose }: ConsentKey & { permissions: string[]; application: Reached },
+): Promise<boolean> {
+  if (!(await insertNothing(app, whose))) return false
+  await write(app, whose, { permissions, keys: {}, ways: waysOf(application) })
+  return true
+}
+
+/** Inserts a consent to nothing. Returns whether there was none before. */
+async function insertNothing(
+  { db, sealKeys }: { db: Db } & Pick<App, 'sealKeys'>,
+  whose: ConsentKey,
+): Promise<boolean> {
+  const { accountId, clientId } = whose
+  const nothing = { account_id: accountId, client_id: clientId, permissions: '[]', seal: sealOf(sealKeys, 'consents', sealedRow(whose, NOTHING)) } // prettier-ignore
+  const inserted = await db
+    .insertInto('consents')
+    .values(nothing)
+    .onConflict((on) => on.doNothing())
+    .returning('client_id')
+    .executeTakeFirst()
+  return inserted !== undefined
+}
+
+async function write(
+  { db, clock, sealKeys }: { db: Db } & Pick<App, 'clock' | 'sealKeys'>,
+  whose: ConsentKey,
+  next: Omit<ConsentRow, 'seal'>,
+): Promise<void> {
+  await db
+    .updateTable('consents')
+    .set({
+      permissions: JSON.stringify(next.permissions),
+      keys: JSON.stringify(next.keys),
+      ways: JSON.stringify(next.ways),
+      updated_at: new Date(clock.wall()),
+      seal: sealOf(sealKeys, 'consents', sealedRow(whose, next)),
+    })
+    .where('account_id', '=', whose.accountId)
+    .where('client_id', '=', whose.clientId)
+    .execute()
 }
 
 const sealedRow = <C extends Omit<ConsentRow, 'seal'>>(

@@ -140,10 +140,14 @@ export function parameterOf({ params }: Interaction, name: string): string | nul
 export const textsAt = (interaction: Interaction, { headers }: FastifyRequest): Texts =>
   textsFor({ accept: headers['accept-language'], uiLocales: parameterOf(interaction, 'ui_locales') })
 
-/** Returns the fields of a form. A repeated field counts as absent, so that two readers cannot see different values. */
+/**
+ * Returns the fields of a form. A repeated field counts as absent, so that two readers cannot see different values, and so does
+ * one with NUL, which PostgreSQL rejects.
+ */
 export function formOf(request: FastifyRequest): Record<string, string | undefined> {
   const form = request.body instanceof URLSearchParams ? request.body : new URLSearchParams()
-  return Object.fromEntries(
-    [...new Set(form.keys())].map((key) => [key, form.getAll(key).length === 1 ? form.get(key)! : undefined]),
-  )
+  return Object.fromEntries([...new Set(form.keys())].map((key) => [key, onlyText(form.getAll(key))]))
 }
+
+const onlyText = ([text, ...others]: string[]): string | undefined =>
+  others.length > 0 || text?.includes('\0') === true ? undefined : text

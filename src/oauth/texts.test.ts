@@ -99,8 +99,8 @@ const collectible = {
   symbol: 'ETH',
   isSpam: true,
 } as const
-const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, tokenId: '7', other, otherAddress: address, at, place: null, explorerUrl: 'https://x' }))) // prettier-ignore
-const coins = (['FEE', 'MINT', 'INTERNAL', 'WITHDRAWAL', 'REWARD'] as const).map((coinKind) => ({ direction: 'IN' as const, amount: balance, tokenId: null, other: address, otherAddress: address, at, place: { blockNumber: 1, hash: address }, explorerUrl: 'https://x', coinKind, fee: balance })) // prettier-ignore
+const transfers = ['Nell', `0x${'0'.repeat(40)}`].flatMap((other) => (['IN', 'OUT', 'SELF'] as const).map((direction) => ({ direction, amount: balance, token: address, tokenId: '7', other, otherAddress: address, at, place: null, explorerUrl: 'https://x' }))) // prettier-ignore
+const coins = (['FEE', 'MINT', 'INTERNAL', 'WITHDRAWAL', 'REWARD'] as const).map((coinKind) => ({ direction: 'IN' as const, amount: balance, token: null, tokenId: null, other: address, otherAddress: address, at, place: { blockNumber: 1, hash: address }, explorerUrl: 'https://x', coinKind, fee: balance })) // prettier-ignore
 const sent = (Object.keys(texts.account.states) as SentTransaction['state'][]).map((state, index): SentTransaction => ({ id: 'tx', clientId: index === 0 ? OWN_CLIENT : 'shop', application: index === 1 ? null : 'Shop', state, called: index === 2 ? null : 'Nell', to: address, value: balance, fee: index === 3 ? null : balance, explorerUrl: 'https://x', sentAt: at })) // prettier-ignore
 const entries: ActivityEntry[] = [...transfers.map((one) => ({ at, sent: null, transfers: [one] })), ...coins.map((one) => ({ at, sent: null, transfers: [one] })), ...sent.map((one) => ({ at, sent: one, transfers: [] }))] // prettier-ignore
 const typed = { asset: '5:NATIVE::', to: 'Nell', provider: 'DEV', amount: '1' }
@@ -118,6 +118,7 @@ const asked = {
 const request = {
   approval: { id: 'apr', intentId: 'sig', accountId: 'a', clientId: 'shop', chainId: 5, content: { calls: [] }, rule: '', askedFrom: '203.0.113.7', state: 'waiting', createdAt: at, expiresAt: at, decidedAt: null } as ApprovalQuestion, // prettier-ignore
   asker: { name: 'Shop', logoUri: null, hosts: ['sepolia'], origins: [] },
+  pictureOf: () => '/assets/x',
   names: { native: null, token: () => known.tokens[1]!, user: () => null, isDealtWith: () => false },
   ...{ address, network: 'sepolia', mark: 'm', csrf: 'c', isFresh: false, canApprove: true, simulated: null },
 }
@@ -128,8 +129,8 @@ const ownWords = (body: string): string => body.replaceAll(/<pre[^]*?<\/pre>|0x[
 const pages: Record<string, () => string> = {
   send: () =>
     [
-      { value: '5:NATIVE::', network: 'sepolia', balance },
-      { value: '5:ERC1155::7', network: 'sepolia', collectible },
+      { value: '5:NATIVE::', network: 'sepolia', picture: null, balance },
+      { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', collectible },
     ]
       .map((one, index) =>
         sendBody(texts, {
@@ -142,7 +143,7 @@ const pages: Record<string, () => string> = {
         }),
       ) // prettier-ignore
       .join(''),
-  assets: () => assetsBody(texts, { choices: [{ value: '5:NATIVE::', network: 'sepolia', balance }, { value: '5:ERC1155::7', network: 'sepolia', collectible }], error: null }), // prettier-ignore
+  assets: () => assetsBody(texts, { choices: [{ value: '5:NATIVE::', network: 'sepolia', picture: null, balance }, { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', collectible }], error: null }), // prettier-ignore
   'nothing to send': () => assetsBody(texts, { choices: [], error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),
@@ -154,9 +155,9 @@ const pages: Record<string, () => string> = {
       ...sent.map((one) => ({ at, sent: one, transfers: [] })),
       { at, sent: sent[0]!, transfers: transfers.slice(0, 2) },
     ]
-      .map((entry) => receiptBody(texts, { entry, network: 'sepolia', imageSrc: null }))
+      .map((entry) => receiptBody(texts, { entry, network: 'sepolia', signs: [], imageSrc: null }))
       .join(''),
-  ...Object.fromEntries((['all', 'in'] as const).map((direction) => [`activity: ${direction}`, () => activityBody(texts, { filters: { network: 5, direction, application: null }, networks: [...choice, ...choice], applications: [], entries: direction === 'in' ? [] : entries, nextCursor: 'x', coverage: undefined, isFirst: false })])), // prettier-ignore
+  ...Object.fromEntries((['all', 'in'] as const).map((direction) => [`activity: ${direction}`, () => activityBody(texts, { filters: { network: 5, direction, application: null }, networks: [...choice, ...choice], applications: [], entries: direction === 'in' ? [] : entries, nextCursor: 'x', coverage: undefined, isFirst: false, pictureOf: () => null })])), // prettier-ignore
   'what of native currency is not listed': () =>
     [null, { from: null, internalFrom: null }, { from: 7, internalFrom: 9 }, { from: 7, internalFrom: null }]
       .map((coverage) => coverageHtml(texts, coverage))
@@ -221,6 +222,7 @@ const pages: Record<string, () => string> = {
       canSend: true,
       username: 'Nell',
       imageSrc: null,
+      pictureOf: () => '/assets/x',
       networks: [
         {
           chainId: 5,

@@ -73,7 +73,19 @@ async function readRows(db: Db, scope: SignatureScope, { limit, cursor }: PageQu
 const signed = (db: Db, scope: SignatureScope) =>
   db
     .selectFrom('signatures')
-    .select(['id', 'client_id', 'kind', 'content', 'hash', 'class', 'summary', 'rule', 'signature', 'created_at'])
+    .select([
+      'id',
+      'client_id',
+      'kind',
+      'content',
+      'hash',
+      'class',
+      'summary',
+      'rule',
+      'signature',
+      'created_at',
+      'reference',
+    ])
     .select(momentText('created_at').as('since'))
     .where('account_id', '=', scope.accountId)
     .where('signature', 'is not', null)
@@ -82,7 +94,18 @@ const signed = (db: Db, scope: SignatureScope) =>
 
 type SignatureRow = Awaited<ReturnType<ReturnType<typeof signed>['execute']>>[number]
 
-const toWire = ({ id, kind, content, hash, class: name, summary, rule, signature, created_at: at }: SignatureRow) => ({
+const toWire = ({
+  id,
+  kind,
+  content,
+  hash,
+  class: name,
+  summary,
+  rule,
+  signature,
+  created_at: at,
+  reference,
+}: SignatureRow) => ({
   id,
   signature: toHex(signature!),
   hash: toHex(hash),
@@ -92,6 +115,7 @@ const toWire = ({ id, kind, content, hash, class: name, summary, rule, signature
   content,
   summary,
   createdAt: at.toISOString(),
+  reference,
 })
 
 /** @throws invalid_cursor  if the cursor belongs to another list */

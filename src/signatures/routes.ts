@@ -88,7 +88,7 @@ const isFree = (error: unknown): boolean =>
  */
 async function respond(
   app: App,
-  request: FastifyRequest<{ Body: { dryRun?: boolean } }>,
+  request: FastifyRequest<{ Body: { dryRun?: boolean; reference?: string } }>,
   reply: FastifyReply,
   content: Content,
 ): Promise<wire.SignAnswer | wire.SignDryRunAnswer> {
@@ -97,7 +97,8 @@ async function respond(
   chainOf(app, caller)
   const key = readIdempotencyKey(headers)
   if (body.dryRun === true) return rehearseSignature(app, caller, content)
-  const asked = { ...content, idempotency: key === undefined ? null : { route: routeOptions.url!, key }, askedFrom: ip }
+  const idempotency = key === undefined ? null : { route: routeOptions.url!, key }
+  const asked = { ...content, idempotency, reference: body.reference ?? null, askedFrom: ip }
   const signing = underDeadline(app.clock.ticks() + SIGN_MS, () => signMessage(app, caller, asked))
   const { answer, isReplay } = await signing.catch((error: unknown) => {
     if (isFree(error)) request.quotaCharge?.giveBack()

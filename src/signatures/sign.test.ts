@@ -3,6 +3,7 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { verifyMessage, verifyTypedData } from 'viem/utils'
 import { createSiweMessage, parseSiweMessage } from 'viem/siwe'
+import { BAD_REFERENCES } from '../../test/bad-references.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { checksumAddress } from '../digits.ts'
 import { saveApplication } from '../applications/registry.ts'
@@ -115,7 +116,7 @@ test('a sign-in to a host of the application is signed at once, and viem verifie
   const message = login(alice)
   const { status, body } = await post(MESSAGE, { message }, { key: 'login' })
   assert.equal(status, 200, JSON.stringify(body))
-  assert.deepEqual(Object.keys(body), ['id', 'signature', 'hash', 'class', 'rule', 'createdAt'])
+  assert.deepEqual(Object.keys(body), ['id', 'signature', 'hash', 'class', 'rule', 'createdAt', 'reference'])
   assert.match(body.id, /^sig_[0-9a-f-]{36}$/)
   assert.equal(body.class, 'login')
   assert.ok(await verifyMessage({ address: alice.address, message, signature: body.signature }))
@@ -245,6 +246,68 @@ test('typed data with any character in its texts is stored and asked about', asy
   assert.equal(signed.status, 200, JSON.stringify(signed.body))
   const { content } = (await get(`/v1/signatures/${signed.body.id}`)).body
   assert.equal(JSON.parse(content).message.text, text)
+})
+
+test('a reference is stored with a signature, belongs to its key, and is kept over the approval', async () => {
+  const reference = 'contract 7 🖋'
+  const data = permit(alice, { message: { nonce: '77' } })
+  for (const [path, body] of [
+    [MESSAGE, { message: login(alice) }],
+    [TYPED_DATA, { typedData: data }],
+  ] as const) {
+    const key = `reference ${path}`
+    const signed = await post(path, { ...body, reference }, { key })
+    assert.deepEqual([signed.status, signed.body.reference], [200, reference], JSON.stringify(signed.body))
+    assert.deepEqual((await post(path, { ...body, reference }, { key })).body, signed.body)
+    for (const other of [{}, { reference: 'another' }])
+      assert.equal((await post(path, { ...body, ...other }, { key })).body.code, 'idempotency_key_reused')
+    assert.equal((await get(`/v1/signatures/${signed.body.id}`)).body.reference, reference)
+    assert.equal((await get('/v1/signatures')).body.find(({ id }: { id: string }) => id === signed.body.id).reference, reference) // prettier-ignore
+    // The signature is the same without it.
+    const plain = await post(path, body)
+    assert.deepEqual([plain.body.reference, plain.body.signature], [null, signed.body.signature])
+    assert.equal('reference' in (await post(path, { ...body, reference, dryRun: true })).body, false)
+  }
+  const ask = (given?: string) =>
+    post(MESSAGE, { message: 'Approve me', reference: given }, { key: 'asked with a reference' })
+  const { approval } = (await ask(reference)).body
+  assert.equal((await ask('another')).body.code, 'idempotency_key_reused')
+  await answer(approval.id, 'approved')
+  assert.equal((await ask(reference)).body.reference, reference)
+})
+
+test('a bad reference is rejected with its place', async () => {
+  const before = await rows()
+  for (const [path, body] of [
+    [MESSAGE, { message: login(alice) }],
+    [TYPED_DATA, { typedData: permit(alice) }],
+  ] as const)
+    for (const [reference, code] of BAD_REFERENCES) {
+      const answer = await post(path, { ...body, reference })
+      assert.equal(answer.status, 400, JSON.stringify(answer.body))
+      assert.deepEqual([answer.body.code, answer.body.errors[0].pointer, answer.body.errors[0].code], ['invalid_request', '/reference', code]) // prettier-ignore
+    }
+  assert.deepEqual(await rows(), before)
+})
+
+test('of parallel requests with one key and two references, one is stored and the other rejected', async () => {
+  const message = login(alice, { nonce: 'twoReferences' })
+  const answers = await Promise.all(
+    Array.from({ length: 6 }, (_, index) =>
+      post(MESSAGE, { message, reference: `r${index % 2}` }, { key: 'two references' }),
+    ),
+  )
+  const [signed, others] = [
+    answers.filter(({ status }) => status === 200),
+    answers.filter(({ status }) => status !== 200),
+  ]
+  assert.equal(new Set(signed.map(({ body }) => body.reference)).size, 1)
+  assert.deepEqual(
+    [signed.length, ...others.map(({ body }) => body.code)],
+    [3, ...Array(3).fill('idempotency_key_reused')],
+  )
+  const { body } = await get(`/v1/signatures/${signed[0]!.body.id}`)
+  assert.equal(body.reference, signed[0]!.body.reference)
 })
 
 test('a denial is final for its key', async () => {

@@ -16,8 +16,12 @@ import type { Database } from '../store/rows.ts'
 import { orRefuse, refusal, withPointer, type Content } from './content.ts'
 import type { SignAnswer, SignDryRunAnswer } from './wire.ts'
 
-/** A message to sign for a caller. `askedFrom`: IP address of the request. */
-export type SigningOrder = Content & { idempotency: { route: string; key: string } | null; askedFrom: string | null }
+/** A message to sign for a caller. `reference`: the caller's own text. `askedFrom`: IP address of the request. */
+export type SigningOrder = Content & {
+  idempotency: { route: string; key: string } | null
+  reference: string | null
+  askedFrom: string | null
+}
 
 /**
  * Signs a message with the caller's account. The signer's ledger binds an idempotency key to one message forever: a repeat gets the
@@ -32,7 +36,8 @@ export async function signMessage(
   order: SigningOrder,
 ): Promise<{ answer: SignAnswer; isReplay: boolean }> {
   const id = idOf(caller, order)
-  const asked: KeyedOrder = { ...order, id, ...formOf(order) }
+  const form = formOf(order)
+  const asked: KeyedOrder = { ...order, id, form, requestHash: hashOf(form, order.reference) }
   const hasKey = asked.idempotency !== null
   const known = hasKey ? await findRow(app.db, id) : null
   if (known !== null) assertSame(known, asked)
@@ -52,9 +57,18 @@ export async function signMessage(
     const stored = await app.db
       .insertInto('signatures')
       .values({ created_at, ...columns })
-      .onConflict((on) => on.column('id').doUpdateSet(columns))
+      .onConflict((on) =>
+        on
+          .column('id')
+          .doUpdateSet(columns)
+          .where((eb) =>
+            eb.or([eb('signatures.signature', 'is', null), eb('signatures.request_hash', '=', row.request_hash)]),
+          ),
+      )
       .returningAll()
-      .executeTakeFirstOrThrow()
+      .executeTakeFirst()
+    // A concurrent request with this key and another reference has stored the signature.
+    if (stored === undefined) throw keyReused()
     messageSigned(app, { id, class: name })
     return { answer: toAnswer(stored), isReplay: false }
   } catch (error) {
@@ -68,7 +82,7 @@ export async function signMessage(
  */
 export async function rehearseSignature(app: App, caller: Caller, content: Content): Promise<SignDryRunAnswer> {
   const { summary } = classifyFor(app, caller, content)
-  const request = requestOf(caller, { ...formOf(content), id: newSignatureId() })
+  const request = requestOf(caller, { form: formOf(content), id: newSignatureId() })
   const checked = await app.signer.checkMessage(request).catch((error: unknown) => {
     throw withPointer(content.field, error)
   })
@@ -97,15 +111,16 @@ export async function isSigned(db: Db, scope: KeyScope): Promise<boolean> {
   return found !== undefined
 }
 
-/** The canonical form of a message, and its hash. The same typed data as an object or as text is the same request. */
-type MessageForm = { form: ReturnType<typeof messageText>; requestHash: Buffer }
-type KeyedOrder = SigningOrder & MessageForm & { id: string }
+/** The canonical form of a message. The same typed data as an object or as text is the same request. */
+type MessageForm = ReturnType<typeof messageText>
+type KeyedOrder = SigningOrder & { id: string; form: MessageForm; requestHash: Buffer }
 
-function formOf({ message }: Content): MessageForm {
-  const form = messageText(message)
-  const text = JSON.stringify([form.kind, form.content])
-  return { form, requestHash: createHash('sha256').update(text).digest() }
-}
+const formOf = ({ message }: Content): MessageForm => messageText(message)
+
+const hashOf = ({ kind, content }: MessageForm, reference: string | null): Buffer =>
+  createHash('sha256')
+    .update(JSON.stringify([kind, content, reference]))
+    .digest()
 
 type StoredSignature = Selectable<Database['signatures']>
 
@@ -119,7 +134,7 @@ const toColumns = (row: StoredSignature) => ({ ...row, summary: JSON.stringify(r
  * @throws invalid_message, invalid_typed_data, insufficient_scope
  */
 function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
-  const { id, idempotency, message, form, field, requestHash } = asked
+  const { id, idempotency, reference, message, form, field, requestHash } = asked
   const classified = classifyFor(app, caller, asked)
   if (classified.needs === 'never')
     throw refusal(field, {
@@ -134,6 +149,7 @@ function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
     client_id: clientId,
     chain_id: chainId,
     request_hash: idempotency === null ? null : requestHash,
+    reference,
     ...form,
     hash: digestOf(message),
     class: classified.class,
@@ -145,8 +161,8 @@ function newRow(app: App, caller: Caller, asked: KeyedOrder): StoredSignature {
   }
 }
 
-/** @throws idempotency_key_reused  if the key belongs to another message */
-function assertSame({ request_hash: known }: StoredSignature, { requestHash }: MessageForm): void {
+/** @throws idempotency_key_reused  if the key belongs to another request */
+function assertSame({ request_hash: known }: StoredSignature, { requestHash }: KeyedOrder): void {
   if (known === null || !requestHash.equals(known)) throw keyReused()
 }
 
@@ -170,12 +186,12 @@ function classifyFor(app: App, caller: Caller, { message, field }: Content): Cla
 
 function requestOf(
   { chainId, address: from, token: accessToken }: Caller,
-  { id: intentId, form }: { id: string } & MessageForm,
+  { id: intentId, form }: Pick<KeyedOrder, 'id' | 'form'>,
 ): SignMessageRequest {
   return { intentId, accessToken, chainId, from, ...contentOf(form) }
 }
 
-function contentOf({ kind, content }: MessageForm['form']): MessageContent {
+function contentOf({ kind, content }: MessageForm): MessageContent {
   if (kind === 'typedData') return { typedData: content }
   return kind === 'text' ? { text: content } : { hex: content as Hex }
 }
@@ -229,11 +245,20 @@ function messageSigned({ telemetry }: App, { id, class: name }: Pick<SignAnswer,
   telemetry.messages.inc({ class: name })
 }
 
-const toAnswer = ({ id, signature, hash, class: name, rule, created_at: at }: StoredSignature): SignAnswer => ({
+const toAnswer = ({
+  id,
+  signature,
+  hash,
+  class: name,
+  rule,
+  created_at: at,
+  reference,
+}: StoredSignature): SignAnswer => ({
   id,
   signature: toHex(signature!),
   hash: toHex(hash),
   class: name,
   rule: rule!,
   createdAt: at.toISOString(),
+  reference,
 })

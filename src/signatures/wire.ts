@@ -1,6 +1,17 @@
 import Type, { type Static } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { answers, either, Limit, NoQuery, Nullable, NeedsApproval, RuleLimit, shownAs } from '../http/wire.ts'
+import {
+  answers,
+  either,
+  GivenReference,
+  Limit,
+  Reference,
+  NoQuery,
+  Nullable,
+  NeedsApproval,
+  RuleLimit,
+  shownAs,
+} from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 import type { MessageClass, Summary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
@@ -61,7 +72,7 @@ const DryRun = Type.Optional(
 )
 
 export const MessageRequest = Type.Object(
-  { message: Type.Optional(Text), hex: Type.Optional(HexText), dryRun: DryRun },
+  { message: Type.Optional(Text), hex: Type.Optional(HexText), reference: Reference, dryRun: DryRun },
   {
     title: 'SignMessageRequest',
     description: 'Exactly one of `message` and `hex`',
@@ -71,7 +82,7 @@ export const MessageRequest = Type.Object(
 )
 
 export const TypedDataRequest = Type.Object(
-  { typedData: TypedData, dryRun: DryRun },
+  { typedData: TypedData, reference: Reference, dryRun: DryRun },
   { title: 'SignTypedDataRequest', additionalProperties: false, examples: [{ typedData: PERMIT }] },
 )
 
@@ -108,7 +119,15 @@ const Rule = Type.String({ description: 'Rule of the signer that decided', examp
 const CreatedAt = Type.String({ description: 'Time of the first request, ISO 8601', examples: ['2026-01-31T12:00:00.000Z'] }) // prettier-ignore
 
 const SignAnswer = Type.Object(
-  { id: Id, signature: Signature, hash: Digest, class: Class, rule: Rule, createdAt: CreatedAt },
+  {
+    id: Id,
+    signature: Signature,
+    hash: Digest,
+    class: Class,
+    rule: Rule,
+    createdAt: CreatedAt,
+    reference: GivenReference,
+  },
   { title: 'SignedMessage' },
 )
 export type SignAnswer = Static<typeof SignAnswer>
@@ -188,6 +207,7 @@ const OwnSignature = Type.Object(
     content: Type.String({ description: 'Signed content: text, 0x-hex, or typed data as JSON text', examples: [LOGIN] }), // prettier-ignore
     summary: SummarySchema,
     createdAt: CreatedAt,
+    reference: GivenReference,
   },
   { title: 'OwnSignature' },
 )

@@ -94,6 +94,7 @@ export type Database = {
     client_id: string
     chain_id: number
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     kind: Message['kind']
     content: string
     hash: Bytes
@@ -245,6 +246,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     /** decimal digits, wei */
     reserved: string | null
@@ -280,6 +282,7 @@ export type Database = {
     claims: Generated<number>
     abi: string
     request_hash: Bytes | null
+    reference: ColumnType<string | null, string | null | undefined, string | null>
     state: TransactionState
     is_cancel: Generated<boolean>
     outer_id: string | null

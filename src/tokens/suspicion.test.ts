@@ -119,10 +119,10 @@ suite('a token is suspected by its own words', () => {
 suite('KNOWN_TOKENS_FILE', () => {
   const folder = mkdtempSync(join(tmpdir(), 'chatelaine-known-'))
   after(() => rmSync(folder, { recursive: true }))
-  const read = (content: unknown) => {
+  const read = (content: unknown, options?: { allowsHttp: boolean }) => {
     const file = join(folder, 'tokens.json')
     writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
-    return readKnownTokens(file)
+    return readKnownTokens(file, options)
   }
   const token = { symbol: 'USDC', decimals: 6, name: 'USD Coin' }
 
@@ -135,6 +135,22 @@ suite('KNOWN_TOKENS_FILE', () => {
     assert.deepEqual(of(), knownTokens(new Map(), known.native))
   })
 
+  test('holds the address of a picture, over https, and on this machine in development over http', () => {
+    const pictureOf = (fields: object, options?: { allowsHttp: boolean }) => read({ [`1:${USDC}`]: { ...token, ...fields } }, options).get(`1:${USDC}`)!.picture // prettier-ignore
+    const logoURI = 'https://pictures.example/usdc.png'
+    assert.equal(pictureOf({}), undefined)
+    assert.deepEqual(pictureOf({ logoURI }), { url: logoURI, allowsPrivate: false })
+    assert.deepEqual(pictureOf({ logoURI, allowPrivate: true }), { url: logoURI, allowsPrivate: true })
+    const here = 'http://localhost:8000/usdc.png'
+    assert.deepEqual(pictureOf({ logoURI: here }, { allowsHttp: true }), { url: here, allowsPrivate: false })
+    for (const [wrong, allowsHttp] of [
+      [here, false],
+      ['http://pictures.example/usdc.png', true],
+    ] as const)
+      // prettier-ignore
+      assert.throws(() => pictureOf({ logoURI: wrong }, { allowsHttp }), /logoURI must be an https address/)
+  })
+
   const WRONG: [content: unknown, problem: RegExp][] = [
     ['{', /does not hold JSON/],
     [[], /must be an object/],
@@ -145,6 +161,8 @@ suite('KNOWN_TOKENS_FILE', () => {
     [{ [`1:${USDC}`]: { name: 'x' } }, /symbol must be a text/],
     [{ [`1:${USDC}`]: { symbol: 'X', name: 5 } }, /name must be a text/],
     [{ [`1:${USDC}`]: { symbol: 'X', decimals: 1.5 } }, /decimals must be a whole number/],
+    ...['ipfs://x', 'data:image/png;base64,', 'usdc.png', 'https://user:word@pictures.example/', 5, null].map((logoURI): [unknown, RegExp] => [{ [`1:${USDC}`]: { ...token, logoURI } }, /logoURI must be an https address/]), // prettier-ignore
+    [{ [`1:${USDC}`]: { ...token, allowPrivate: 'yes' } }, /allowPrivate must be true or false/],
     [{ [`1:${USDC}`]: 5 }, /symbol must be a text/],
   ]
   for (const [content, problem] of WRONG)

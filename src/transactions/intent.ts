@@ -39,6 +39,8 @@ export type Bound = Terms & {
   data: Hex
   /** SHA-256 of the request, if the id was derived from its idempotency key */
   requestHash: Uint8Array | null
+  /** the caller's own text */
+  reference: string | null
   /** accounts that delegate in a sponsor's transaction that includes operations; null for any other transaction */
   authorizations?: OuterAuthorization[] | null
 }
@@ -59,6 +61,7 @@ export function toBound(row: TransactionRow): Bound {
     gas: BigInt(row.gas_limit),
     fees: readFees(row),
     requestHash: row.request_hash,
+    reference: row.reference,
     authorizations: row.authorizations,
   }
 }

@@ -22,6 +22,8 @@ export type SendOptions = {
   idempotency: { key: string; route: string; requestHash: Uint8Array; isTold?: boolean } | null
   /** IP address of the request, shown to a user who is asked to approve the write */
   askedFrom?: string | undefined
+  /** the caller's own text, stored with the write; it never influences what is signed */
+  reference?: string | undefined
 }
 
 /** Options of a write route: the caller's key, validated, and the IP address of the request. */

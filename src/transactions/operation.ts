@@ -31,6 +31,8 @@ export type Operation = {
   /** nonce of the account's EIP-7702 authorization that is sent along; null if the account already delegates */
   authorizationNonce: number | null
   requestHash: Uint8Array | null
+  /** the caller's own text; it is not signed */
+  reference: string | null
 }
 
 export const toOperation = (row: OperationRow): Operation => ({
@@ -47,6 +49,7 @@ export const toOperation = (row: OperationRow): Operation => ({
   deadline: row.deadline,
   authorizationNonce: row.authorization_nonce,
   requestHash: row.request_hash,
+  reference: row.reference,
 })
 
 /** Returns the 32-byte id of an operation in the dispatcher. */

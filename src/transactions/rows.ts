@@ -216,7 +216,7 @@ export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
 /**
  * Returns the columns of a row that holds a nonce without an intent. The intent will reserve funds at its next nonce.
  */
-export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null, reserved: null })
+export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null, reference: null, reserved: null })
 
 /**
  * Returns the columns of a row that ended without signed bytes: the row holds the nonce, and its intent may be bound
@@ -225,6 +225,7 @@ export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null,
 export const nobodysWithoutBytes = () => ({
   id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
   request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
+  reference: sql<string | null>`case when hash is null then null else reference end`,
   reserved: sql<string | null>`case when hash is null then null else reserved end`,
 })
 
@@ -232,4 +233,9 @@ export const nobodysWithoutBytes = () => ({
  * Returns the columns of an operation that was bound, and that no transaction has included or will include. Its id is
  * free for another operation.
  */
-export const nobodysOperation = () => ({ id: newTransactionId(), request_hash: null, authorization_nonce: null })
+export const nobodysOperation = () => ({
+  id: newTransactionId(),
+  request_hash: null,
+  reference: null,
+  authorization_nonce: null,
+})

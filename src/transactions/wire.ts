@@ -1,6 +1,6 @@
 import Type, { type Static, type TSchema } from 'typebox'
 import { PAGED, sends } from '../http/openapi-headers.ts'
-import { Address, answers, BigNumber, exactly, Hash, Limit, Nullable, Revert } from '../http/wire.ts'
+import { Address, answers, BigNumber, exactly, GivenReference, Hash, Limit, Nullable, Revert } from '../http/wire.ts'
 import type { Hex } from '../ids.ts'
 import type { TransactionState, Transition as StoredTransition } from '../store/column-values.ts'
 
@@ -163,6 +163,7 @@ const MINED = {
   },
   revert: null,
   reason: null,
+  reference: 'order-1042',
 }
 
 const Transaction = Type.Object(
@@ -193,6 +194,7 @@ const Transaction = Type.Object(
     reason: Type.Union([WaitReason, Type.Null()], {
       description: 'Reason for a wait of more than a minute; otherwise null',
     }),
+    reference: GivenReference,
     operation: Type.Optional(Operation),
     gas: Type.Optional(GasPayer),
   },

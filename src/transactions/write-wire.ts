@@ -1,7 +1,18 @@
 import Type, { type Static } from 'typebox'
 import type { Output } from '../abi/results.ts'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { answers, BigNumber, either, exactly, Hash, Revert, NeedsApproval, RuleLimit } from '../http/wire.ts'
+import {
+  answers,
+  BigNumber,
+  either,
+  exactly,
+  GivenReference,
+  Hash,
+  Reference,
+  Revert,
+  NeedsApproval,
+  RuleLimit,
+} from '../http/wire.ts'
 import {
   GasPayer,
   Operation,
@@ -63,6 +74,7 @@ export const TransactionRequest = Type.Object(
         examples: ['transfer(address to, uint256 amount) public returns (bool)'],
       }),
     ),
+    reference: Reference,
     dryRun: DryRun,
   },
   {
@@ -93,6 +105,7 @@ export const WriteAnswer = Type.Object(
     tx: SubmittedTransaction,
     id: Type.String({ description: 'Id for `GET /v1/transactions/:id`, which returns the state' }),
     state: State,
+    reference: GivenReference,
     revert: WhyReverted,
     operation: Type.Optional(Operation),
     gas: Type.Optional(GasPayer),
@@ -108,6 +121,7 @@ export const WriteAnswer = Type.Object(
         tx: SENT,
         id: SENT_ID,
         state: 'SUBMITTED',
+        reference: 'order-1042',
       },
     ],
   },

@@ -79,8 +79,14 @@ suite('a transfer is refused before anybody is asked', () => {
 test('empty texts count as absent, also for the key of the request', () => {
   const empty = { tokenId: '', toUserId: '', toUserProviderType: '', toUserUsername: '' }
   assert.deepEqual(readOrder({ ...erc20, ...empty }), readOrder(erc20))
-  const requests = [erc20, { ...erc20, amount: '1.50' }, { ...erc20, toAddress: '', toUserId: 'DEV-x' }]
-  assert.equal(new Set(requests.map((body) => readOrder(body).requestHash.toString('hex'))).size, 3)
+  const requests = [
+    erc20,
+    { ...erc20, amount: '1.50' },
+    { ...erc20, toAddress: '', toUserId: 'DEV-x' },
+    { ...erc20, reference: 'a' },
+    { ...erc20, reference: 'b' },
+  ]
+  assert.equal(new Set(requests.map((body) => readOrder(body).requestHash.toString('hex'))).size, 5)
 })
 
 test('of each kind the transaction tells what it moves and to whom', () => {

@@ -34,18 +34,18 @@ export function readOrder(body: TransferBody): TransferOrder {
   // Form fields that were not filled in are sent as an empty text.
   const given = Object.fromEntries(
     WORDS.flatMap((word) => (body[word] === undefined || body[word] === '' ? [] : [[word, body[word]]])),
-  ) as Partial<Omit<TransferBody, 'dryRun'>>
+  ) as Partial<Omit<TransferBody, 'dryRun' | 'reference'>>
   const asset = readAsset(body.tokenType, given)
   const to = readAddressee(given)
   if (to.by === 'address') refuseLost(asset, to.address)
   // The hash is independent of the order of the fields.
   const requestHash = createHash('sha256')
-    .update(JSON.stringify(WORDS.map((word) => given[word] ?? null)))
+    .update(JSON.stringify([...WORDS.map((word) => given[word] ?? null), body.reference ?? null]))
     .digest()
   return { asset, to, requestHash }
 }
 
-type TransferFields = Partial<Omit<TransferBody, 'dryRun'>>
+type TransferFields = Partial<Omit<TransferBody, 'dryRun' | 'reference'>>
 
 function readAsset(tokenType: TransferBody['tokenType'], { tokenAddress, amount, tokenId }: TransferFields): Asset {
   if (tokenType === 'NATIVE') {

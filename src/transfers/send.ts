@@ -44,14 +44,21 @@ export async function transferTokens(
   const idempotency = idempotencyKey === undefined ? null : { key: idempotencyKey, route: TRANSFER_ROUTE, requestHash }
   const begun = idempotency === null ? null : await findBegun(app, caller, idempotency)
   const { intent, value } = begun === null ? await settle(app, chain, caller, order, { forms, lookUp }) : await resettle(app, chain, caller, asset, begun) // prettier-ignore
-  const options = { idempotency: idempotency && { ...idempotency, isTold: begun?.isTold === true }, askedFrom }
+  const options = {
+    idempotency: idempotency && { ...idempotency, isTold: begun?.isTold === true },
+    askedFrom,
+    reference: body.reference,
+  }
   const move = { asset, from: caller.address, value }
   const { answer, isReplay } = await explaining(app, chain, move, () => sendTransaction(app, caller, intent, options))
   // From the transaction, or from the operation: a retry gets the result of its first request.
   const moved = movedBy(asset.tokenType, answer.operation ?? answer.tx)
-  const { status, hash, explorerUrl, id, state } = answer
+  const { status, hash, explorerUrl, id, state, reference } = answer
   const recipient = await showRecipient(app, to, moved.to)
-  return { answer: { status, hash, explorerUrl, id, state, recipient, amount: amountOf(moved.value) }, isReplay }
+  return {
+    answer: { status, hash, explorerUrl, id, state, reference, recipient, amount: amountOf(moved.value) },
+    isReplay,
+  }
 }
 
 /**

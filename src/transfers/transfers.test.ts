@@ -8,6 +8,7 @@ import type { Hex } from '../ids.ts'
 import { accountIdOf } from '../ids.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { parseUnits } from 'viem'
+import { BAD_REFERENCES } from '../../test/bad-references.ts'
 import { fractionsOf } from '../../test/random.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type Person, type World } from '../../test/world.ts'
@@ -72,6 +73,18 @@ const addressOf = async (userId: string): Promise<Hex | null> => {
   return row === undefined ? null : `0x${Buffer.from(row.address).toString('hex')}`
 }
 
+test('a transfer takes a reference, returns it, and rejects a bad one', async () => {
+  const body = { tokenType: 'NATIVE', amount: '.01', toAddress: `0x${'a7'.repeat(20)}` }
+  for (const [reference, code] of BAD_REFERENCES) {
+    const { status, body: refused } = await alice.post(TRANSFER, { ...body, reference })
+    assert.deepEqual([status, refused.errors?.[0]?.pointer, refused.errors?.[0]?.code], [400, '/reference', code])
+  }
+  const sent = await send(alice, { ...body, reference: 'gift' }, { 'idempotency-key': 'a gift' })
+  assert.deepEqual([sent.status, sent.body.reference], [200, 'gift'], JSON.stringify(sent.body))
+  const other = await send(alice, { ...body, reference: 'another gift' }, { 'idempotency-key': 'a gift' })
+  assert.equal(other.body.code, 'idempotency_key_reused')
+})
+
 suite('a transfer moves exactly what was asked', () => {
   const nobody = `0x${'ab'.repeat(20)}`
 
@@ -84,6 +97,7 @@ suite('a transfer moves exactly what was asked', () => {
       'hash',
       'id',
       'recipient',
+      'reference',
       'state',
       'status',
     ])

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import { sends, WRITTEN } from '../http/openapi-headers.ts'
-import { Address, answers, BigNumber, either, Hash } from '../http/wire.ts'
+import { Address, answers, BigNumber, either, GivenReference, Hash, Reference } from '../http/wire.ts'
 import type { UserId } from '../ids.ts'
 import { SENT, State, WaitQuery, withAccepted } from '../transactions/wire.ts'
 import { DryRun, DryRunAnswer, GAS_AND_FEE, KeyHeaders, WhyReverted, WriteStatus } from '../transactions/write-wire.ts'
@@ -55,6 +55,7 @@ export const TransferRequest = Type.Object(
         description: `Recipient by name. Exactly one user must have had this name at the last sign-in. ${empty}`,
       }),
     ),
+    reference: Reference,
     dryRun: DryRun,
   },
   {
@@ -106,6 +107,7 @@ const TransferAnswer = Type.Object(
     explorerUrl: Type.String({ description: 'Block explorer URL of the transaction' }),
     id: Type.String({ description: 'Id for `GET /v1/transactions/:id`, which returns the state' }),
     state: State,
+    reference: GivenReference,
     revert: WhyReverted,
   },
   {
@@ -117,6 +119,7 @@ const TransferAnswer = Type.Object(
         explorerUrl: `https://sepolia.etherscan.io/tx/0x${'5e'.repeat(32)}`,
         id: 'tx_8f0c7e1e-2f1b-8c55-9d3a-0d1c5f4c2b7a',
         state: 'SUBMITTED',
+        reference: 'order-1042',
       },
     ],
   },

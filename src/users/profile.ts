@@ -38,16 +38,19 @@ export function cleanProfile({
   }
 }
 
+/** Characters that are not seen, except joiners and emoji variants: Persian, Indic scripts and emoji need those. */
+const INVISIBLE =
+  /(?!\u200c|\u200d|\ufe0e|\ufe0f)[\p{Cc}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\p{Noncharacter_Code_Point}\ufff9-\ufffb]/gu
+/** Joiners and variants where nothing shows them. */
+const IDLE_JOINER = /(?<=^|[\p{Script=Latin}\p{Nd}\p{P}\p{Z}])(?:\u200c|\u200d|\ufe0e|\ufe0f)+/gu
+
 /**
  * Returns one line of text; null if nothing remains. Removes control characters and invisible formatting characters:
- * PostgreSQL rejects NUL, and direction overrides make one name look like another.
+ * PostgreSQL rejects NUL, and invisible characters make one name look like another.
  */
 function cleanText(text: string | null): string | null {
   if (text === null) return null
-  const clean = text
-    .toWellFormed()
-    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, '')
-    .trim()
+  const clean = text.toWellFormed().replaceAll(INVISIBLE, '').replaceAll(IDLE_JOINER, '').trim()
   const cut = clean.slice(0, MAX_NAME_CHARACTERS)
   // If the cut splits a surrogate pair, remove the remaining half, which PostgreSQL rejects.
   const whole = cut.isWellFormed() ? cut : cut.slice(0, -1)

@@ -110,6 +110,28 @@ test('what a provider says is cleaned: control and invisible characters, long na
   const clean = (username: string | null, imageSrc: string | null = null) =>
     cleanProfile({ ...alice, username, imageSrc })
   assert.equal(clean('a\0b\u202ec\ud800').username, 'abc\ufffd')
+  // A blank letter, a soft hyphen and a joiner between Latin letters leave no trace in a name.
+  for (const hidden of [
+    '\u00ad',
+    '\u034f',
+    '\u115f',
+    '\u180e',
+    '\u200b',
+    '\u200c',
+    '\u200d',
+    '\u2066',
+    '\u3164',
+    '\ufe0f',
+    '\ufeff',
+    '\uffa0',
+    '\ufff9',
+    '\u{e0041}',
+    '\u200d\ufe0f',
+  ])
+    // prettier-ignore
+    assert.equal(clean(`bo${hidden}b${hidden}`).username, 'bob', encodeURIComponent(hidden))
+  for (const visible of ['\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645', '👩\u200d🚀', '❤\ufe0f', 'Zoë', '山田'])
+    assert.equal(clean(visible).username, visible)
   assert.equal(clean(' \u200b ').username, '7')
   assert.equal(clean(null).username, '7')
   assert.equal(clean('x'.repeat(300)).username.length, 255)

@@ -196,7 +196,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     { tokenType: 'ERC1155', tokenAddress: erc1155, tokenId: '1', amount: '1', toUserId: 'DEV-somebody-else' },
     { tokenType: 'NATIVE', amount: '0.000001', toUserId: 'DEV-never-seen', dryRun: true },
   ]
-  const texts: Body[] = [{ message: 'Hello' }, { message: '\u0000' }, { hex: '0x00ff' }, { hex: '0x0' }, { message: 'Hi', dryRun: true }] // prettier-ignore
+  const texts: Body[] = [{ message: 'Hello' }, { message: '\u0000' }, { hex: '0x00ff' }, { hex: '0x0' }, { message: 'Hi', dryRun: true }, { message: 'Hi', reference: 'order-1' }, { message: 'Hi', reference: '\ud800' }] // prettier-ignore
   const typed: Body[] = [0, 1, 2].map((n) => ({ typedData: permitOf(alice.address, n), dryRun: n === 2 }))
   const calls: Body[] = [
     { jsonrpc: '2.0', id: 1, method: 'eth_call', params: [{ to: erc20, data: '0x18160ddd' }, 'latest'] },

@@ -50,6 +50,7 @@ type WriteAnswer = {
   hash: Hex
   explorerUrl: string
   state: TransactionState
+  reference: string | null
   tx: SubmittedTransaction
   operation?: Operation
   gas?: GasPayer
@@ -192,12 +193,13 @@ export function createClient(options: ClientOptions): Client {
   }
 
   const writeOf = ({ id, ...answer }: WriteAnswer, key: string): Write => {
-    const { hash, explorerUrl, state, tx, operation, gas } = answer
+    const { hash, explorerUrl, state, reference, tx, operation, gas } = answer
     return {
       ...handleOf(requests, id, key),
       hash,
       explorerUrl,
       state,
+      reference,
       tx,
       ...(operation && { operation }),
       ...(gas && { gas }),
@@ -219,8 +221,16 @@ export function createClient(options: ClientOptions): Client {
       await transferBody(request, of),
       of,
       (answer: TransferAnswer, key): SentTransfer => {
-        const { id, hash, explorerUrl, state, recipient, amount } = answer
-        return { ...handleOf(requests, id, key), hash, explorerUrl, state, recipient, amount: BigInt(amount.value) }
+        const { id, hash, explorerUrl, state, reference, recipient, amount } = answer
+        return {
+          ...handleOf(requests, id, key),
+          hash,
+          explorerUrl,
+          state,
+          reference,
+          recipient,
+          amount: BigInt(amount.value),
+        }
       },
     )
 

@@ -44,6 +44,8 @@ export type CallOptions = { signal?: AbortSignal | undefined }
 export type WriteOptions = CallOptions & {
   /** 1 to 255 printable ASCII characters; a UUID if absent */
   idempotencyKey?: string
+  /** your own text, 1 to 255 characters without control characters; stored with the write, not signed */
+  reference?: string
   openApproval?: OpenApproval
 }
 
@@ -60,7 +62,7 @@ export type Requests = {
   /** Posts a read. Repeats it like `get`. */
   ask<T>(path: string, body: unknown, options?: CallOptions): Promise<Answer<T>>
   /** Writes with an idempotency key, and asks the user for approval. @param then  converts the answer to the result */
-  write<T, R>(path: string, body: unknown, options: WriteOptions, then: (body: T, key: string) => R): Promise<R>
+  write<T, R>(path: string, request: object, options: WriteOptions, then: (body: T, key: string) => R): Promise<R>
   /**
    * Posts an action without a key, which is not repeated if there is no response. @param recover  makes the request of
    * `resume`
@@ -177,10 +179,11 @@ export function openRequests(options: ClientOptions): Requests {
 
   async function write<T, R>(
     path: string,
-    body: unknown,
-    { idempotencyKey: key = crypto.randomUUID(), openApproval = options.openApproval, signal }: WriteOptions,
+    request: object,
+    { idempotencyKey: key = crypto.randomUUID(), reference, openApproval = options.openApproval, signal }: WriteOptions,
     then: (body: T, key: string) => R,
   ): Promise<R> {
+    const body = { ...request, ...(reference === undefined ? {} : { reference }) }
     async function run(of: CallOptions = {}, asked?: string): Promise<R> {
       try {
         return then((await settle({ path, body, key }, of, run)).body as T, key)

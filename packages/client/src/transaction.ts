@@ -29,8 +29,11 @@ export type TransactionHandle = {
   speedUp(options?: CallOptions): Promise<Transaction>
 }
 
-/** Response to a write at the time when the service stored it. `state` is the state at that time. */
-export type Submission = { hash: Hex; explorerUrl: string; state: TransactionState }
+/**
+ * Response to a write at the time when the service stored it. `state` is the state at that time. `reference` is null if
+ * none was given.
+ */
+export type Submission = { hash: Hex; explorerUrl: string; state: TransactionState; reference: string | null }
 
 const FINAL_POLL_MS = 4_000
 const MINED_POLL_MS = 500

@@ -156,6 +156,8 @@ export type Transaction = Fees & {
   gasLimit: bigint
   isCancel: boolean
   isFinal: boolean
+  /** the application's own text; null if none was given */
+  reference: string | null
   createdAt: string
   updatedAt: string
   transitions: { state: string; at: string; hash?: Hex; blockNumber?: number }[]
@@ -215,6 +217,8 @@ export type Signed = {
   /** name of the signer's rule that decided */
   rule: string
   createdAt: string
+  /** the application's own text; null if none was given */
+  reference: string | null
 }
 
 /** Effect of a signature, as facts. */

@@ -55,7 +55,7 @@ test('each type of the client is the shape that the service writes', () => {
   holds<Fits<transfers.Recipient, client.Recipient>>()
   holds<Fits<NonNullable<DryRunAnswer['limits']>[number], client.RuleLimit>>()
   holds<Fits<Omit<DryRunAnswer, 'status' | 'explorerUrl' | 'response' | 'outputs'> & { result: unknown }, client.WriteSimulation>>() // prettier-ignore
-  holds<Fits<Pick<WriteAnswer, 'hash' | 'explorerUrl' | 'state'>, client.Submission>>()
+  holds<Fits<Pick<WriteAnswer, 'hash' | 'explorerUrl' | 'state' | 'reference'>, client.Submission>>()
   holds<Fits<signatures.SignAnswer, client.Signed>>()
   holds<Fits<signatures.SignDryRunAnswer, client.SignSimulation>>()
   holds<Same<signatures.SignAnswer['class'], client.MessageClass>>()

@@ -18,8 +18,8 @@ export async function checkServer({ config, part, db, get }: Examined): Promise<
   if (config.NODE_ENV !== 'production') return []
   const { OPS_LISTEN: listen } = config
   if (listen === undefined) return [finding('no_operators_listener', 'there are no metrics and no detailed checks without OPS_LISTEN')] // prettier-ignore
-  const answer = (await get(`${urlOf(listen)}/readyz`)) as Readiness | null
-  if (answer === null) return [finding('server_down', 'no server responds at OPS_LISTEN')]
+  const answer = await get(`${urlOf(listen)}/readyz`)
+  if (!isReadiness(answer)) return [finding('server_down', 'no server responds at OPS_LISTEN')]
   const { version, checks = [] } = answer
   // Database and signer were asked directly, unless they cannot be.
   const failed = checks.filter(({ name, ok }) => !ok && name !== 'signer' && !(name === 'database' && db === null))
@@ -38,10 +38,28 @@ async function checkProxy(
 ): Promise<Diagnosis[]> {
   const probe = randomBytes(16).toString('hex')
   const sent = await get(`${origin}/healthz?probe=${probe}`, { 'x-forwarded-for': FORGED })
-  const seen = sent === null ? null : ((await get(`${urlOf(listen)}/proxy-probe/${probe}`)) as ProxyProbe | null)
-  if (seen === null) return [finding('origin_unreachable', `the server does not receive requests to ${origin}`)]
+  const seen = sent === null ? null : await get(`${urlOf(listen)}/proxy-probe/${probe}`)
+  if (!isProbe(seen)) return [finding('origin_unreachable', `the server does not receive requests to ${origin}`)]
   return findings(seen, trusted)
 }
+
+// Another program can listen there.
+const isReadiness = (answer: unknown): answer is Readiness =>
+  isObject(answer) &&
+  isTextOrAbsent(answer.version) &&
+  (answer.checks === undefined || (Array.isArray(answer.checks) && answer.checks.every(isCheck)))
+
+const isCheck = (one: unknown): boolean =>
+  isObject(one) && typeof one.name === 'string' && typeof one.ok === 'boolean' && isTextOrAbsent(one.detail)
+
+const isProbe = (seen: unknown): seen is ProxyProbe =>
+  isObject(seen) &&
+  typeof seen.client === 'string' &&
+  typeof seen.peer === 'string' &&
+  (seen.forwardedFor === null || typeof seen.forwardedFor === 'string')
+
+const isTextOrAbsent = (value: unknown): boolean => value === undefined || typeof value === 'string'
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
 
 function findings({ client, peer, forwardedFor }: ProxyProbe, trusted: Config['TRUST_PROXY']): Diagnosis[] {
   const hops = (forwardedFor ?? '').split(',').map((hop) => hop.trim())

@@ -100,8 +100,8 @@ type Planted = {
   env?: Record<string, string | undefined>
   patient?: Partial<Patient>
   /** what the server sees of a request through its proxy */
-  seen?: typeof fine
-  readyz?: object | null
+  seen?: unknown
+  readyz?: unknown
   /** statement of a fault in the database */
   statement?: string
   /** and of its repair */
@@ -278,9 +278,13 @@ const planted: [code: keyof typeof FAULTS, () => Planted][] = [
   ['bump_before_block', () => ({ env: { LANE_BUMP_AFTER_SECONDS: '12' } })],
   ['chain_clock_differs', () => ({ node: { eth_getBlockByNumber: (params) => (params[0] === 'latest' ? block({ timestamp: ahead })(params) : undefined) } })], // prettier-ignore
   ['server_down', () => ({ readyz: null, signer: { revocations: 'stale' } })],
+  ['server_down', () => ({ readyz: { checks: null } })],
+  ['server_down', () => ({ readyz: { version: VERSION, checks: [{ name: 7, ok: false }] } })],
+  ['server_down', () => ({ readyz: 'ok' })],
   ['server_version_differs', () => ({ readyz: { version: '0.0.9', checks: [] } })],
   ['server_check_failed', () => ({ readyz: { version: VERSION, checks: [{ name: 'chain sepolia', ok: false, detail: 'the follower has stopped' }] } })], // prettier-ignore
   ['origin_unreachable', () => ({ seen: null })],
+  ['origin_unreachable', () => ({ seen: { client: '127.0.0.1', peer: '127.0.0.1', forwardedFor: 7 } })],
   ['forged_address_trusted', () => ({ seen: { client: '192.0.2.77', peer: '127.0.0.1', forwardedFor: '192.0.2.77' } })],
   ['proxy_not_trusted', () => ({ env: { TRUST_PROXY: '0' }, seen: { client: '127.0.0.1', peer: '127.0.0.1', forwardedFor: '192.0.2.77, 203.0.113.9' } })], // prettier-ignore
   ['disk_low', () => ({ patient: { space: async () => ({ free: 0.5e9, total: 100e9 }) } })],

@@ -18,6 +18,9 @@ import {
 import { openBrowser, textOf, type Page } from '../../../test/kit/browser.ts'
 import { reseal } from '../../../test/reseal.ts'
 import { en } from '../../texts/en.ts'
+import { runningClock, stoppedClock } from '../../../test/kit/clock.ts'
+import { openSecrets } from '../secrets.ts'
+import { readUndo, writeUndo } from './undo.ts'
 
 let world: Rehearsal
 before(async () => void (world = await rehearse()))
@@ -144,6 +147,117 @@ test('a revocation is not undone by somebody else, later, with other permissions
   assert.deepEqual(await consents(), [])
   const again = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke').catch(() => null) // prettier-ignore
   assert.equal(again, null, 'nothing is left to revoke')
+})
+
+const consentOf = async (username: string, clientId = 'demo'): Promise<string[] | null> => {
+  const rows = await world.app.db
+    .selectFrom('consents')
+    .select('permissions')
+    .where('account_id', '=', accountIdOf('DEV', username))
+    .where('client_id', '=', clientId)
+    .execute()
+  return rows[0]?.permissions.toSorted() ?? null
+}
+
+/** Allows an application some permissions and revokes them. */
+async function allowAndRevoke(browser: Browser, username: string, scope: string): Promise<Page> {
+  await obtainTokens(world, { username, parameters: { scope } })
+  return browser.submit(await browser.go('/account/applications'), '/account/applications/revoke')
+}
+
+const undoOf = (revoked: Page): string => revoked.url.searchParams.get('undo')!
+/** Presses the button of a page that offered to undo a revocation, however long ago. */
+const undoing = async (browser: Browser, revoked: Page): Promise<string> =>
+  textOf((await browser.submit(revoked, '/account/applications/undo')).text)
+
+test('an undo works once, also when it is pressed twice at the same time', async () => {
+  const { browser } = await visit('una', '/applications')
+  const revoked = await allowAndRevoke(browser, 'una', 'openid email contracts:read')
+  const answers = await Promise.all([undoing(browser, revoked), undoing(browser, revoked)])
+  for (const outcome of [en.done.undone!, en.done.undo_over!])
+    assert.equal(answers.filter((text) => text.includes(outcome)).length, 1, outcome)
+  const second = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke')
+  assert.ok((await undoing(browser, revoked)).includes(en.done.undo_over!))
+  assert.equal(await consentOf('una'), null)
+  const page = await browser.go(`/account/applications?${new URLSearchParams({ undo: undoOf(revoked) }).toString()}`)
+  assert.ok(!page.text.includes('/account/applications/undo'), 'a used undo is not offered again')
+  assert.ok((await undoing(browser, second)).includes(en.done.undone!))
+})
+
+test('an undo restores its own revocation only, not an earlier one that took more', async () => {
+  const { browser } = await visit('ulf', '/applications')
+  const more = await allowAndRevoke(browser, 'ulf', 'openid email contracts:read contracts:write')
+  const less = await allowAndRevoke(browser, 'ulf', 'openid wallet:read')
+  assert.ok((await undoing(browser, more)).includes(en.done.undo_over!))
+  assert.equal(await consentOf('ulf'), null)
+  assert.ok((await undoing(browser, less)).includes(en.done.undone!))
+  assert.deepEqual(await consentOf('ulf'), ['wallet:read'])
+})
+
+test('an undo adds nothing to a consent that was given since, and nothing comes back after a revocation of nothing', async () => {
+  const { browser, page } = await visit('uwe', '/applications')
+  const more = await allowAndRevoke(browser, 'uwe', 'openid email contracts:read')
+  await obtainTokens(world, { username: 'uwe', parameters: { scope: 'openid wallet:read' } })
+  assert.ok((await undoing(browser, more)).includes(en.done.undo_over!))
+  assert.deepEqual(await consentOf('uwe'), ['wallet:read'])
+  const csrf = /name="csrf" value="([^"]*)"/.exec((await browser.go('/account/applications')).text)![1]!
+  const revokeAgain = () => browser.go('/account/applications/revoke', { method: 'POST', body: new URLSearchParams({ csrf, clientId: 'demo' }) }) // prettier-ignore
+  const revoked = await revokeAgain()
+  await revokeAgain()
+  assert.ok((await undoing(browser, revoked)).includes(en.done.undo_over!))
+  assert.equal(await consentOf('uwe'), null)
+  assert.equal(page.status, 200)
+})
+
+test('an undo is for one application, and ends with the deletion of the account’s data', async () => {
+  await saveApplication(world.app, { ...world.demo, clientId: 'second', name: 'Second' })
+  const { browser } = await visit('udo', '/applications')
+  const revoked = await allowAndRevoke(browser, 'udo', 'openid wallet:read')
+  await obtainTokens(world, { username: 'udo', parameters: { client_id: 'second', scope: 'openid wallet:read' } })
+  const both = await browser.go('/account/applications')
+  await browser.submit(both, '/account/applications/revoke', { clientId: 'second' })
+  assert.ok((await undoing(browser, revoked)).includes(en.done.undone!), 'another application has its own')
+  const last = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke')
+  await browser.submit(await browser.go('/account/erase'), '/account/erase', { sure: 'yes' })
+  const again = await visit('udo', '/security')
+  const csrf = /name="csrf" value="([^"]*)"/.exec(again.page.text)![1]!
+  const late = await again.browser.go('/account/applications/undo', { method: 'POST', body: new URLSearchParams({ csrf, undo: undoOf(last) }) }) // prettier-ignore
+  assert.ok(textOf(late.text).includes(en.done.undo_over!))
+  assert.equal(await consentOf('udo'), null)
+})
+
+test('an undo is over after five minutes', async () => {
+  const clock = runningClock()
+  const later = await rehearse({ clock })
+  try {
+    const browser = openBrowser(later.origin)
+    await browser.signIn('/account', 'ute')
+    for (const [minutes, outcome] of [
+      [4, en.done.undone!],
+      [5, en.done.undo_over!],
+    ] as const) {
+      // prettier-ignore
+      await obtainTokens(later, { username: 'ute', parameters: { scope: 'openid wallet:read' } })
+      const revoked = await browser.submit(await browser.go('/account/applications'), '/account/applications/revoke')
+      assert.equal(revoked.status, 200, textOf(revoked.text))
+      await clock.advance(minutes * 60_000)
+      assert.ok((await undoing(browser, revoked)).includes(outcome), String(minutes))
+    }
+  } finally {
+    await later.close()
+  }
+})
+
+test('the text of an undo is valid until the last millisecond of its five minutes', async () => {
+  const clock = stoppedClock()
+  const secrets = openSecrets(['key'])
+  const whose = { accountId: accountIdOf('DEV', 'ute'), clientId: 'demo' }
+  const undo = writeUndo({ clock }, secrets, { ...whose, permissions: ['email'], ways: [], revocation: 'one' })
+  const read = () => readUndo({ clock }, secrets, { accountId: whose.accountId, undo })
+  await clock.advance(299_999)
+  assert.deepEqual(read()?.permissions, ['email'])
+  await clock.advance(1)
+  assert.equal(read(), null)
 })
 
 test('one script, from one address, may run on the page, and nowhere else', async () => {

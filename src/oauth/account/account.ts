@@ -1,6 +1,7 @@
 /**
  * oauth/account: account pages, for the signed-in user.
- * Owns: the pages with tabs (overview, sending, receiving, activity, applications, security), the data file and deletion.
+ * Owns: the pages with tabs (overview, sending, receiving, activity, applications, security), pictures of
+ *   listed tokens, the data file and deletion.
  * Does not own: balances, transfers and transactions: `src/account/` implements `slices.ts`.
  * Otherwise, only `oauth/oauth.ts` imports this folder.
  */
@@ -29,6 +30,7 @@ import { ownDataFile } from './own-data.ts'
 import type { ProviderSettings } from '../federation/providers.ts'
 import type { Secrets } from '../secrets.ts'
 import { receiptPage } from './receipt.ts'
+import { openPictures, pictureRoute } from './pictures.ts'
 import { receivePage } from './receive.ts'
 import { securityPage } from './security.ts'
 import { sendPages } from './send.ts'
@@ -54,17 +56,20 @@ export function accountPages(
   const { db, authOrigin: origin } = app
   const door = openAccountDoor(server, app, { provider, secrets })
   const { arrive, csrfOf, actFresh } = door
-  overviewPage(server, app, { door, slices })
+  const pictures = openPictures(app)
+  const { pictureOf } = pictures
+  pictureRoute(server, pictures)
+  overviewPage(server, app, { door, slices, pictureOf })
   receivePage(server, app, { door })
   applicationsPage(server, app, { door, secrets })
   securityPage(server, app, { door, providers, federation })
-  sendPages(server, app, { door, providers, slices })
-  activityPage(server, app, { door, slices })
-  receiptPage(server, app, { door, slices })
+  sendPages(server, app, { door, providers, slices, pictureOf })
+  activityPage(server, app, { door, slices, pictureOf })
+  receiptPage(server, app, { door, slices, pictureOf })
   ownDataFile(server, app, { door, slices })
   exportPages(server, app, { door, keys })
   signaturesPage(server, app, { door, slices })
-  approvalPages(server, app, { door, slices, keys })
+  approvalPages(server, app, { door, slices, keys, pictureOf })
 
   /** GET /account/signed-in: the redirect URI of our own sign-in. Its code is not used: only the session counts. */
   server.get<{ Querystring: { error?: unknown; state?: unknown } }>('/account/signed-in', hidden, (request, reply) => {

@@ -7,6 +7,7 @@ import { coverageHtml } from './body.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import { entriesHtml, isPending } from './entries.ts'
 import { SECONDS_TO_NEXT_LOOK } from './overview.ts'
+import type { PictureOf } from './pictures.ts'
 import type { AccountSlices, ActivityEntry, CoinCoverage, Direction } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { inTabs } from './tabs.ts'
@@ -27,7 +28,7 @@ type ActivityFilters = { network: number; direction: Direction; application: str
 export function activityPage(
   server: FastifyInstance,
   app: App,
-  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+  { door, slices, pictureOf }: { door: AccountDoor; slices: AccountSlices; pictureOf: PictureOf },
 ): void {
   /** GET /account/activity: `network`, `direction`, `application`, `cursor`. Errors: invalid_cursor. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/activity', hidden, async (request, reply) => {
@@ -56,6 +57,7 @@ export function activityPage(
       nextCursor,
       coverage: clientId === null ? coverage : undefined,
       isFirst,
+      pictureOf,
     })}`
     return sendPage(reply, 200, {
       words,
@@ -91,11 +93,12 @@ type ActivityPageParts = {
   /** null if native currency cannot be read; undefined: it is not part of the list */
   coverage: CoinCoverage | null | undefined
   isFirst: boolean
+  pictureOf: PictureOf
 }
 
 export function activityBody(
   words: Texts,
-  { filters, networks, applications, entries, nextCursor, coverage, isFirst }: ActivityPageParts,
+  { filters, networks, applications, entries, nextCursor, coverage, isFirst, pictureOf }: ActivityPageParts,
 ): string {
   const texts = words.activity
   const { network, direction, application } = filters
@@ -135,13 +138,13 @@ export function activityBody(
           : entriesHtml(
               words,
               entries.map((entry) => ({ chainId: network, entry })),
-              'activity',
+              { name: 'activity', pictureOf },
             )
       }
       !${
         isFirst && nextCursor === null
           ? ''
-          : html`<nav class="row spread" aria-label="${texts.older}">
+          : html`<nav class="row spread go" aria-label="${texts.older}">
               !${isFirst ? '' : html`<a href="/account/activity?${query({})}">${texts.newest}</a>`}
               !${nextCursor === null ? '' : html`<a rel="next" href="/account/activity?${query({ cursor: nextCursor })}">${texts.older}</a>`}
             </nav>`

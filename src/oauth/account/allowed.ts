@@ -1,10 +1,12 @@
 import type { App } from '../../app.ts'
 import { findApplication, forgetUse } from '../../applications/registry.ts'
 import { textsIn } from '../../store/column-values.ts'
-import { keysIn, readConsent, waysOf } from '../consents.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { allowedBy, authenticConsent, keysIn, waysOf } from '../consents.ts'
 import { OWN_CLIENT } from '../first-party.ts'
 import { revokeGrant } from '../revoke.ts'
 import { grantsOf } from '../sign-out.ts'
+import { endUndo, endUndosOf, openUndo } from './open-undo.ts'
 
 type ConsentOwner = { accountId: string; userId: string }
 
@@ -22,8 +24,8 @@ export type AllowedApplication = {
   signIns: number
 }
 
-/** A consent that was revoked. `ways`: those of the application at that time */
-export type RevokedConsent = { permissions: string[]; ways: string[] }
+/** A consent that was revoked. `ways`: those of the application at that time; `revocation`: id of its `openUndo` */
+export type RevokedConsent = { permissions: string[]; ways: string[]; revocation: string }
 
 /** Lists the applications that may use an account, by name. */
 export async function listAllowed(
@@ -73,21 +75,33 @@ export async function listAllowed(
 export async function revokeAllowed(app: App, owner: ConsentOwner, clientId: string): Promise<RevokedConsent | null> {
   const application = await findApplication(app, clientId)
   const whose = { accountId: owner.accountId, clientId }
-  const permissions = application === null ? [] : [...(await readConsent(app, whose, application))]
   // Before the grants, so that an authorization in progress cannot use the consent.
-  await app.db
-    .deleteFrom('consents')
-    .where('account_id', '=', owner.accountId)
-    .where('client_id', '=', clientId)
-    .execute()
+  const revoked = await inTransaction(app.db, async (db): Promise<RevokedConsent | null> => {
+    // First, because it waits for an undo in progress, whose consent the next statement then deletes.
+    await endUndo(db, whose)
+    const row = await db
+      .deleteFrom('consents')
+      .where('account_id', '=', owner.accountId)
+      .where('client_id', '=', clientId)
+      .returning(['permissions', 'keys', 'ways', 'seal'])
+      .executeTakeFirst()
+    if (row === undefined || application === null) return null
+    const permissions = [...allowedBy(authenticConsent(app, whose, row), application)]
+    if (permissions.length === 0) return null
+    const revocation = await openUndo({ db, clock: app.clock }, { ...whose, userId: owner.userId })
+    return { permissions, ways: waysOf(application), revocation }
+  })
   await forgetUse(app.db, { clientId, accountId: owner.accountId })
   for (const grant of await grantsOf(app.db, owner.userId))
     if (grant.clientId === clientId) await revokeGrant(app, grant.grantId)
-  return application === null || permissions.length === 0 ? null : { permissions, ways: waysOf(application) }
+  return revoked
 }
 
 /** Revokes every consent of a user, and ends all sign-ins of applications. */
 export async function revokeAll(app: App, owner: ConsentOwner): Promise<void> {
-  await app.db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute()
+  await inTransaction(app.db, async (db) => {
+    await db.deleteFrom('consents').where('account_id', '=', owner.accountId).execute()
+    await endUndosOf(db, owner.userId)
+  })
   for (const grant of await grantsOf(app.db, owner.userId)) await revokeGrant(app, grant.grantId)
 }

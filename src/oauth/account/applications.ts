@@ -13,6 +13,7 @@ import type { Secrets } from '../secrets.ts'
 import type { Visitor } from '../sessions.ts'
 import { listAllowed, revokeAllowed, type AllowedApplication, type RevokedConsent } from './allowed.ts'
 import { doneHtml, form } from './body.ts'
+import { isUndoOpen } from './open-undo.ts'
 import { inTabs } from './tabs.ts'
 import { giveAgain, readUndo, writeUndo } from './undo.ts'
 
@@ -32,9 +33,10 @@ export function applicationsPage(
       listAllowed(app, { accountId, userId }),
       countWaiting(app, accountId),
     ])
-    const undo = readUndo(app, secrets, { accountId, undo: request.query.undo })
+    const claims = readUndo(app, secrets, { accountId, undo: request.query.undo })
+    const canUndo = claims !== null && (await isUndoOpen(app.db, claims))
     const page = applicationsBody(words, {
-      undo: undo === null ? null : String(request.query.undo),
+      undo: canUndo ? String(request.query.undo) : null,
       operator: server.brand.name,
       csrf: door.csrfOf(visitor),
       waiting,
@@ -89,7 +91,9 @@ export function applicationsBody(words: Texts, { csrf, waiting, applications, un
   return html`
     !${undo === null ? '' : form('/account/applications/undo', csrf, { undo }, html`<button class="button quiet">${words.wallet.undo}</button>`)}
     <h1>${texts.applications}</h1>
-    <p><a href="/account/approvals">${waiting === 0 ? words.approvals.inbox : words.approvals.link(waiting)}</a></p>
+    <p class="go">
+      <a href="/account/approvals">${waiting === 0 ? words.approvals.inbox : words.approvals.link(waiting)}</a>
+    </p>
     !${
       applications.length === 0
         ? html`<section class="card"><p class="muted">${texts.noApplications}</p></section>`

@@ -20,9 +20,21 @@ export const shortId = (id: bigint | string): string => {
   return text.length <= 20 ? text : ends(text)
 }
 
-/** Renders the sign of an asset without a picture: the first letters of its symbol. */
-export const assetSign = (text: string, kind = ''): string =>
-  html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
+/** Renders the sign of an asset: its picture, and without one the first letters of its symbol. */
+export const assetSign = (
+  text: string,
+  { picture, kind = '' }: { picture: string | null; kind?: 'item' | '' },
+): string =>
+  picture === null
+    ? html`<span class="coin ${kind}" aria-hidden="true">${Array.from(text).slice(0, 3).join('')}</span>`
+    : pictureHtml(picture, kind)
+
+/** Renders the picture of a token or collectible before its amount; nothing without a picture. */
+export const smallSign = (picture: string | null, kind: 'item' | '' = ''): string =>
+  picture === null ? '' : pictureHtml(picture, `small ${kind}`)
+
+const pictureHtml = (src: string, kind: string): string =>
+  html`<img class="coin ${kind}" src="${src}" alt="" width="36" height="36" loading="lazy" decoding="async" />`
 
 /** Sorts suspected spam behind everything else. */
 export const spamLast = <T extends { isSpam: boolean }>(all: T[]): T[] =>

@@ -3,22 +3,30 @@ import { amountHtml } from '../../http/amount.ts'
 import { ends, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import { OWN_CLIENT } from '../first-party.ts'
-import { shortId } from './body.ts'
+import { shortId, smallSign } from './body.ts'
+import type { PictureOf } from './pictures.ts'
 import type { ActivityEntry, SentTransaction, ShownTransfer } from './slices.ts'
 
 /** The address that created tokens come from and destroyed tokens go to. Source: ERC-20, ERC-721, ERC-1155 */
 export const ZERO_ADDRESS = `0x${'0'.repeat(40)}`
 
 /** Renders entries of the activity as a list, each with a link to its receipt. @param name  of the part that updates */
-export const entriesHtml = (words: Texts, entries: { chainId: number; entry: ActivityEntry }[], name: string): string =>
+export const entriesHtml = (
+  words: Texts,
+  entries: { chainId: number; entry: ActivityEntry }[],
+  { name, pictureOf }: { name: string; pictureOf: PictureOf },
+): string =>
   html`<ul class="rows entries" data-part="${name}">
-    !${entries.map(({ chainId, entry }) => entryItem(words, chainId, entry)).join('')}
+    !${entries.map(({ chainId, entry }) => entryItem(words, { chainId, entry, pictureOf })).join('')}
   </ul>`
 
 /** Returns whether an entry waits for a block. */
 export const isPending = ({ sent }: ActivityEntry): boolean => sent?.state === 'SUBMITTED'
 
-function entryItem(words: Texts, chainId: number, entry: ActivityEntry): string {
+function entryItem(
+  words: Texts,
+  { chainId, entry, pictureOf }: { chainId: number; entry: ActivityEntry; pictureOf: PictureOf },
+): string {
   const { at, sent, transfers } = entry
   const { activity } = words
   const [first] = transfers
@@ -32,7 +40,7 @@ function entryItem(words: Texts, chainId: number, entry: ActivityEntry): string 
     <span class="coin" aria-hidden="true">${signs[first?.direction ?? 'SELF']}</span>
     <p>!${href === null ? html`<b>${who}</b>` : html`<a href="${href}">${who}</a>`}!${stateBadge(words, sent)}</p>
     <p class="${isFailed ? 'muted' : ''}">
-      !${transfers.map((one) => html`<b>!${transferAmount(words, one)}</b>`).join('<br />')}
+      !${transfers.map((one) => html`<b>!${smallSign(pictureOf(chainId, one.token), kindOf(one))}!${transferAmount(words, one)}</b>`).join('<br />')}
     </p>
     <small class="muted"
       >!${facts.join(' · ')}!${feesOf(words, entry)
@@ -87,6 +95,9 @@ function partyText(words: Texts, { direction, other, coinKind }: ShownTransfer):
 /** Names the function that a write called, for writes without transfers. */
 export const calledText = (words: Texts, { called, to }: SentTransaction): string =>
   called === null ? words.activity.transferred(ends(to)) : words.activity.called(called, ends(to))
+
+/** Returns the kind of the sign of what a transfer moved. */
+export const kindOf = ({ tokenId }: ShownTransfer): 'item' | '' => (tokenId === null ? '' : 'item')
 
 /** Renders the amount of a transfer with its sign. */
 export function transferAmount(words: Texts, { direction, amount, tokenId }: ShownTransfer): string {

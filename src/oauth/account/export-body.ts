@@ -42,7 +42,7 @@ export function exportBody(words: Texts, page: ExportPage): string {
               !${cancel}
             </div>`
       }
-      <p><a href="/account">${words.account.back}</a></p>
+      <p class="go"><a href="/account">${words.account.back}</a></p>
     </div>
   `
 }

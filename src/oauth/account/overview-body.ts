@@ -1,9 +1,11 @@
 import { html } from 'ghtml'
 import { amountHtml } from '../../http/amount.ts'
+import type { Hex } from '../../ids.ts'
 import type { Texts } from '../../texts/en.ts'
 import { assetSign, collectibleName, coverageHtml, isListed, spamBadge, spamLast } from './body.ts'
 import { entriesHtml } from './entries.ts'
 import { picture } from '../pages.ts'
+import type { PictureOf } from './pictures.ts'
 import type { CoinCoverage, ActivityEntry, ShownBalance, ShownCollectible } from './slices.ts'
 
 /** The shown data of an account on one network; null for data that could not be read. */
@@ -24,10 +26,14 @@ type Overview = {
   canSend: boolean
   username: string
   imageSrc: string | null
+  pictureOf: PictureOf
 }
 
 /** Renders what an account holds on each network, and what happened last. */
-export function overviewBody(words: Texts, { networks, notices, canSend, username, imageSrc }: Overview): string {
+export function overviewBody(
+  words: Texts,
+  { networks, notices, canSend, username, imageSrc, pictureOf }: Overview,
+): string {
   return html`
     !${notices}
     <div class="row spread">
@@ -41,13 +47,14 @@ export function overviewBody(words: Texts, { networks, notices, canSend, usernam
       !${canSend ? html`<a class="button" href="/account/send">${words.send.title}</a>` : ''}
       <a class="button quiet" href="/account/receive">${words.wallet.receiveTitle}</a>
     </div>
-    !${networks.map((one) => networkCard(words, one)).join('')}
+    !${networks.map((one) => networkCard(words, one, pictureOf)).join('')}
   `
 }
 
 function networkCard(
   words: Texts,
   { chainId, network, balances, collectibles, activity, coverage }: OnNetwork,
+  pictureOf: PictureOf,
 ): string {
   const texts = words.account
   const { native, tokens, pieces } = sorted(balances ?? [], collectibles)
@@ -67,7 +74,7 @@ function networkCard(
         tokens.length === 0
           ? ''
           : html`<ul class="assets">
-              !${tokens.map((one) => tokenItem(words, one)).join('')}
+              !${tokens.map((one) => tokenItem(words, one, pictureOf(chainId, one.token))).join('')}
             </ul>`
       }
       !${
@@ -75,7 +82,7 @@ function networkCard(
           ? ''
           : html`<h3>${texts.collectibles}</h3>
               <ul class="assets">
-                !${pieces.map((one) => pieceItem(words, one)).join('')}
+                !${pieces.map((one) => pieceItem(words, one, pictureOf(chainId, one.token))).join('')}
               </ul>`
       }
     </section>
@@ -89,16 +96,16 @@ function networkCard(
             : entriesHtml(
                 words,
                 activity.map((entry) => ({ chainId, entry })),
-                `activity-${chainId}`,
+                { name: `activity-${chainId}`, pictureOf },
               )
       }
       !${activity === null || isListed(coverage) ? '' : coverageHtml(words, coverage)}
-      <p><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
+      <p class="go"><a href="/account/activity?network=${String(chainId)}">${texts.showAll}</a></p>
     </section>
   `
 }
 
-type Piece = { name: string; id: string | null; count: bigint; isSpam: boolean }
+type Piece = { token: Hex | null; name: string; id: string | null; count: bigint; isSpam: boolean }
 
 /**
  * Sorts balances into native currency, tokens and collectibles. The balance of a collection counts its items: it is
@@ -112,8 +119,8 @@ function sorted(
   const isItem = ({ token, isCollection }: ShownBalance): boolean => isCollection || (token !== null && listed.has(token.toLowerCase())) // prettier-ignore
   const collections = balances
     .filter((one) => isItem(one) && !listed.has(one.token!.toLowerCase()))
-    .map(({ name, symbol, value, isSpam }) => ({ name: name || symbol, id: null, count: value, isSpam }))
-  const items = collectibles.map((one) => ({ name: collectibleName(one), id: String(one.tokenId), count: one.count, isSpam: one.isSpam })) // prettier-ignore
+    .map(({ token, name, symbol, value, isSpam }) => ({ token, name: name || symbol, id: null, count: value, isSpam }))
+  const items = collectibles.map((one) => ({ token: one.token, name: collectibleName(one), id: String(one.tokenId), count: one.count, isSpam: one.isSpam })) // prettier-ignore
   return {
     native: balances.filter(({ token }) => token === null),
     tokens: spamLast(balances.filter((one) => one.token !== null && !isItem(one))),
@@ -121,16 +128,16 @@ function sorted(
   }
 }
 
-const tokenItem = (words: Texts, balance: ShownBalance): string =>
+const tokenItem = (words: Texts, balance: ShownBalance, picture: string | null): string =>
   html`<li>
-    !${assetSign(balance.symbol)}<span
+    !${assetSign(balance.symbol, { picture })}<span
       >${balance.name === '' ? balance.symbol : balance.name}!${spamBadge(words, balance)}</span
     ><span>!${amountHtml(words, balance)}</span>
   </li>`
 
-const pieceItem = (words: Texts, { name, id, count, isSpam }: Piece): string =>
+const pieceItem = (words: Texts, { name, id, count, isSpam }: Piece, picture: string | null): string =>
   html`<li>
-    !${assetSign(name, 'item')}<span !${id === null ? '' : html`title="${id}"`}
+    !${assetSign(name, { picture, kind: 'item' })}<span !${id === null ? '' : html`title="${id}"`}
       >${name}!${spamBadge(words, { isSpam })}</span
     ><span>!${count > 1n ? html`<span class="badge">× ${String(count)}</span>` : ''}</span>
   </li>`

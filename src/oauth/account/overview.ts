@@ -14,6 +14,7 @@ import { hidden, leaveFor, type AccountDoor } from './access.ts'
 import { doneHtml } from './body.ts'
 import { overviewBody, type OnNetwork } from './overview-body.ts'
 import { isPending } from './entries.ts'
+import type { PictureOf } from './pictures.ts'
 import type { AccountSlices } from './slices.ts'
 import { inTabs } from './tabs.ts'
 
@@ -26,7 +27,7 @@ export const SECONDS_TO_NEXT_LOOK = 5
 export function overviewPage(
   server: FastifyInstance,
   app: App,
-  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+  { door, slices, pictureOf }: { door: AccountDoor; slices: AccountSlices; pictureOf: PictureOf },
 ): void {
   /** GET /account: the overview; without a session, it redirects to a sign-in. */
   server.get<{ Querystring: Record<string, unknown> }>(
@@ -50,6 +51,7 @@ export function overviewPage(
         networks,
         notices: `${notice}${doneHtml(words, request.query)}${notices}`,
         ...userWire(user),
+        pictureOf,
         canSend: slices.sending !== null && !isFrozen,
       })
       const hasPending = networks.some(({ activity }) => activity?.some(isPending) === true)
@@ -96,7 +98,7 @@ export function noticesHtml(words: Texts, { isFrozen, waiting, exportedAt }: Not
   const [frozen, whatItMeans] = words.codes.account_frozen
   return html`
     !${isFrozen ? html`<div class="danger stack tight"><b>${frozen}</b><span>${whatItMeans}</span></div>` : ''}
-    !${waiting === 0 ? '' : html`<p class="notice" role="status"><a href="/account/approvals">${words.approvals.link(waiting)}</a></p>`}
+    !${waiting === 0 ? '' : html`<p class="notice go" role="status"><a href="/account/approvals">${words.approvals.link(waiting)}</a></p>`}
     !${exportedAt === null ? '' : html`<p class="notice">${words.exporting.exported(timeText(words, exportedAt))}</p>`}
   `
 }

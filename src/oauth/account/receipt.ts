@@ -13,7 +13,9 @@ import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 import { picture } from '../pages.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
-import { calledText, failedStates, stateBadge, transferAmount, ZERO_ADDRESS } from './entries.ts'
+import { calledText, failedStates, kindOf, stateBadge, transferAmount, ZERO_ADDRESS } from './entries.ts'
+import { smallSign } from './body.ts'
+import type { PictureOf } from './pictures.ts'
 import type { AccountOwner, AccountSlices, ActivityEntry, SentTransaction, ShownTransfer } from './slices.ts'
 import { inTabs } from './tabs.ts'
 
@@ -21,7 +23,7 @@ import { inTabs } from './tabs.ts'
 export function receiptPage(
   server: FastifyInstance,
   app: App,
-  { door, slices }: { door: AccountDoor; slices: AccountSlices },
+  { door, slices, pictureOf }: { door: AccountDoor; slices: AccountSlices; pictureOf: PictureOf },
 ): void {
   /** GET /account/receipt: `network` with `id` of a write, or with `block` and `hash` of anything else. */
   server.get<{ Querystring: Record<string, unknown> }>('/account/receipt', hidden, async (request, reply) => {
@@ -36,6 +38,7 @@ export function receiptPage(
     const page = receiptBody(words, {
       entry,
       network: chainName(app, words, chainId),
+      signs: entry.transfers.map((one) => smallSign(pictureOf(chainId, one.token), kindOf(one))),
       // Only of recipients that the user chose: a sender must not learn who looks at a receipt.
       imageSrc: people?.get(recipient!.toLowerCase() as Hex)?.imageSrc ?? null,
     })
@@ -83,12 +86,14 @@ const titleOf = (words: Texts, { sent, transfers: [first] }: ActivityEntry): str
 type ReceiptParts = {
   entry: ActivityEntry
   network: string
+  /** HTML before the amount of each transfer */
+  signs: string[]
   /** picture of the recipient */
   imageSrc: string | null
 }
 
 /** Renders one transaction: its amounts first, then between whom, and the rest as names and values. */
-export function receiptBody(words: Texts, { entry, network, imageSrc }: ReceiptParts): string {
+export function receiptBody(words: Texts, { entry, network, signs, imageSrc }: ReceiptParts): string {
   const { sent, transfers, at } = entry
   const { send: texts, activity } = words
   const [first] = transfers
@@ -103,7 +108,7 @@ export function receiptBody(words: Texts, { entry, network, imageSrc }: ReceiptP
         !${
           transfers.length === 0
             ? html`<b class="name">${calledText(words, sent!)}</b>`
-            : transfers.map((one) => html`<b>!${transferAmount(words, one)}</b>`).join('')
+            : transfers.map((one, index) => html`<b>!${signs[index] ?? ''}!${transferAmount(words, one)}</b>`).join('')
         }
       </p>
       <dl class="facts">
@@ -130,7 +135,7 @@ export function receiptBody(words: Texts, { entry, network, imageSrc }: ReceiptP
         }
       </dl>
       !${state === 'SUBMITTED' ? html`<p class="muted"><small>${words.wallet.updates}</small></p>` : ''}
-      !${explorerUrl === undefined ? '' : html`<p><a href="${explorerUrl}">${texts.explorer}</a></p>`}
+      !${explorerUrl === undefined ? '' : html`<p class="go"><a href="${explorerUrl}">${texts.explorer}</a></p>`}
     </section>
     <a class="button quiet" href="/account/activity">${words.activity.title}</a>
   `

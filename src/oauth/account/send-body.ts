@@ -7,7 +7,7 @@ import { picture } from '../pages.ts'
 import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed } from './slices.ts'
 
 /** One thing that can be sent; `value` is what the form sends for it. */
-export type AssetChoice = { value: string; network: string } & (
+export type AssetChoice = { value: string; network: string; picture: string | null } & (
   | { balance: ShownBalance }
   | { collectible: ShownCollectible }
 )
@@ -114,11 +114,11 @@ export function sendBody(words: Texts, { csrf, choice, hasOthers, providers, typ
       !${errorHtml(error)}
       <ul class="assets">
         <li>
-          !${signOf(choice)}<span><b>${nameOf(choice)}</b> <span class="badge">${choice.network}</span></span
+          !${signOf(choice)}<span><b>${nameOf(choice)}</b><br /><small class="muted">${choice.network}</small></span
           ><span>!${heldHtml(words, choice)}</span>
         </li>
       </ul>
-      !${hasOthers ? html`<p><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
+      !${hasOthers ? html`<p class="go"><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
       !${form('/account/send', csrf, { asset: choice.value }, fields)}
     </div>
   `
@@ -147,7 +147,9 @@ const nameOf = (choice: AssetChoice): string =>
   'collectible' in choice ? collectibleName(choice.collectible) : choice.balance.name || choice.balance.symbol
 
 const signOf = (choice: AssetChoice): string =>
-  'collectible' in choice ? assetSign(nameOf(choice), 'item') : assetSign(choice.balance.symbol)
+  'collectible' in choice
+    ? assetSign(nameOf(choice), { picture: choice.picture, kind: 'item' })
+    : assetSign(choice.balance.symbol, { picture: choice.picture })
 
 function heldHtml(words: Texts, choice: AssetChoice): string {
   if ('balance' in choice) return amountHtml(words, choice.balance)

@@ -12,6 +12,7 @@ import { explainError, PageError } from '../../texts/page-error.ts'
 import { assertChangeable } from '../../users/freeze.ts'
 import { peopleOf } from '../../users/names.ts'
 import { hidden, leaveFor, type AccountDoor } from './access.ts'
+import type { PictureOf } from './pictures.ts'
 import type { AccountSlices, TransferForm, Rehearsed, Sender } from './slices.ts'
 import { inTabs } from './tabs.ts'
 import { ownSignIn } from '../first-party.ts'
@@ -20,14 +21,18 @@ import { assetsBody, confirmBody, sendBody, unapprovedBody, type AssetChoice, ty
 import { provenVisitor, type ProvenVisitor, type Visitor } from '../sessions.ts'
 import { chainName } from '../page-context.ts'
 
-type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices }
+type SendPageContext = { door: AccountDoor; providers: ProviderSettings[]; slices: AccountSlices; pictureOf: PictureOf }
 type FormFields = Record<string, string | undefined>
 
 /**
  * Registers the pages for sending: the form and its confirmation. The result is a receipt. A transfer is sent once, however often
  * its form is: the confirmation page includes the idempotency key.
  */
-export function sendPages(server: FastifyInstance, app: App, { door, providers, slices }: SendPageContext): void {
+export function sendPages(
+  server: FastifyInstance,
+  app: App,
+  { door, providers, slices, pictureOf }: SendPageContext,
+): void {
   const { sending } = slices
   if (sending === null) {
     nowhereToSend(server, app, door)
@@ -70,7 +75,7 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           order: settledOrder(order, found),
           amount: shownAmount(order),
           found,
-          imageSrc: await pictureOf(app, found.recipient.address),
+          imageSrc: await imageOf(app, found.recipient.address),
           isSelf: found.recipient.address?.toLowerCase() === sender.address,
         })}`
         return sendPage(reply, 200, { words, title: words.send.confirmTitle, ...inTabs(words, 'send'), body })
@@ -212,11 +217,13 @@ export function sendPages(server: FastifyInstance, app: App, { door, providers, 
           .map((balance): AssetChoice => ({
             value: `${chainId}:${balance.token === null ? 'NATIVE' : 'ERC20'}:${balance.token?.toLowerCase() ?? ''}:`,
             network,
+            picture: pictureOf(chainId, balance.token),
             balance,
           })),
         ...collectibles.map((collectible): AssetChoice => ({
           value: `${chainId}:${collectible.tokenType}:${collectible.token.toLowerCase()}:${collectible.tokenId}`,
           network,
+          picture: pictureOf(chainId, collectible.token),
           collectible,
         })),
       ]
@@ -272,7 +279,7 @@ function readAssetOf(app: App, form: FormFields): { chainId: number; order: Tran
 }
 
 /** Returns the picture of the recipient; null for anyone who is not a user. */
-async function pictureOf(app: App, address: string | null): Promise<string | null> {
+async function imageOf(app: App, address: string | null): Promise<string | null> {
   if (address === null) return null
   return (await peopleOf(app, [fromHex(address as Hex)])).get(address.toLowerCase() as Hex)?.imageSrc ?? null
 }

@@ -118,12 +118,12 @@ export function signaturesBody(
       !${
         isFirst && nextCursor === null
           ? ''
-          : html`<nav class="row spread" aria-label="${texts.title}">
+          : html`<nav class="row spread go" aria-label="${texts.title}">
               !${isFirst ? '' : html`<a href="/account/signatures">${words.activity.newest}</a>`}
               !${nextCursor === null ? '' : html`<a rel="next" href="/account/signatures?cursor=${encodeURIComponent(nextCursor)}">${words.activity.older}</a>`}
             </nav>`
       }
     </section>
-    <p><a href="/account/security">${words.wallet.securityTitle}</a></p>
+    <p class="go"><a href="/account/security">${words.wallet.securityTitle}</a></p>
   `
 }

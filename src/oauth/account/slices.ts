@@ -101,6 +101,8 @@ type CoinKind = 'FEE' | 'MINT' | 'INTERNAL' | 'WITHDRAWAL' | 'REWARD'
 export type ShownTransfer = {
   direction: 'IN' | 'OUT' | 'SELF'
   amount: Amount
+  /** contract of the token or collection; null for native currency */
+  token: Hex | null
   /** id of a collectible; null for anything else */
   tokenId: string | null
   /** name or address of the other account */

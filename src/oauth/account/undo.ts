@@ -1,18 +1,19 @@
 import type { App } from '../../app.ts'
 import { findApplication, noteUser } from '../../applications/registry.ts'
 import { assertChangeable } from '../../users/freeze.ts'
-import { addConsent, waysOf } from '../consents.ts'
+import { retrying } from '../../store/db.ts'
+import { inTransaction } from '../../store/transaction.ts'
+import { addMissingConsent, waysOf } from '../consents.ts'
 import type { Secrets } from '../secrets.ts'
 import type { RevokedConsent } from './allowed.ts'
-
-/** Time in which a revocation can be undone, in milliseconds. */
-const UNDO_MS = 300_000
+import { UNDO_MS, useUndo } from './open-undo.ts'
 
 type UndoClaims = RevokedConsent & { accountId: string; clientId: string; until: number }
 
 /**
  * Writes a revoked consent as a text for the form that gives it again. The text has a MAC, so only consents that the user
- * gave can be given again, and only by the same account.
+ * gave can be given again, and only by the same account. It is valid
+ * once, and until the next revocation (`open-undo.ts`).
  */
 export function writeUndo(
   { clock }: Pick<App, 'clock'>,
@@ -41,11 +42,13 @@ export function readUndo(
 const purposeOf = (text: string): string => `undo ${text}`
 
 /**
- * Gives a revoked consent again. Sign-ins and tokens that the revocation ended remain ended. Returns false if the
- * application was removed or suspended, or can use the consent in a way that it could not before.
+ * Gives a revoked consent again. Sign-ins and tokens that the revocation ended remain ended. Returns false if it was
+ * used before, the user has revoked or allowed something since, or the application was removed or suspended, or can use
+ * the consent in a way that it could not before.
  * @throws account_frozen
  */
-export async function giveAgain(app: App, { accountId, clientId, permissions, ways }: UndoClaims): Promise<boolean> {
+export async function giveAgain(app: App, claims: UndoClaims): Promise<boolean> {
+  const { accountId, clientId, permissions, ways, revocation } = claims
   await assertChangeable(app.db, accountId)
   const application = await findApplication(app, clientId)
   if (application === null || application.isSuspended) return false
@@ -53,7 +56,15 @@ export async function giveAgain(app: App, { accountId, clientId, permissions, wa
   const still = permissions.filter(
     (one) => one === 'email' || (application.permissions as readonly string[]).includes(one),
   )
-  await addConsent(app, { accountId, clientId, permissions: still, application })
-  await noteUser(app.db, { clientId, accountId })
-  return true
+  const whose = { accountId, clientId }
+  const isGiven = await retrying(() =>
+    inTransaction(
+      app.db,
+      async (db) =>
+        (await useUndo(db, { ...whose, revocation })) &&
+        (await addMissingConsent({ ...app, db }, { ...whose, permissions: still, application })),
+    ),
+  )
+  if (isGiven) await noteUser(app.db, whose)
+  return isGiven
 }

@@ -39,14 +39,19 @@ import {
   type Asker,
   type ListedRequest,
 } from './body.ts'
+import type { PictureOf } from '../account/pictures.ts'
 import { describe, shownMark, type Described } from './describe.ts'
 import { readNames, type Names } from './names.ts'
 import { sentenceOf } from './sentence.ts'
 
-type ApprovalPageContext = { door: AccountDoor; slices: AccountSlices; keys: PrivateKeys }
+type ApprovalPageContext = { door: AccountDoor; slices: AccountSlices; keys: PrivateKeys; pictureOf: PictureOf }
 
 /** Registers the pages on which users approve or deny requests. They work without JavaScript. */
-export function approvalPages(server: FastifyInstance, app: App, { door, slices, keys }: ApprovalPageContext): void {
+export function approvalPages(
+  server: FastifyInstance,
+  app: App,
+  { door, slices, keys, pictureOf }: ApprovalPageContext,
+): void {
   server.get(SCRIPT.route, hidden, (_request, reply) =>
     reply
       .header('content-type', SCRIPT.type)
@@ -99,6 +104,7 @@ export function approvalPages(server: FastifyInstance, app: App, { door, slices,
         ? null
         : approvalBody(words, {
             ...{ approval, asker, described, simulated, names, csrf, address: checksumAddress(visitor.user.address) },
+            pictureOf: (token) => pictureOf(approval.chainId, token),
             network: chainName(app, words, approval.chainId),
             mark: shownMark(approval, described),
             isFresh: door.isFresh(visitor),

@@ -3,7 +3,7 @@ import type { ApprovalQuestion, ApprovalState } from '../../approvals/decide.ts'
 import { rich, timeHtml } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
 import type { Rich } from '../../texts/rich.ts'
-import { form } from '../account/body.ts'
+import { form, smallSign } from '../account/body.ts'
 import type { Simulated } from '../account/slices.ts'
 import { picture } from '../pages.ts'
 import type { Described } from './describe.ts'
@@ -24,6 +24,8 @@ type Shown = {
   /** result of the simulation of calls; null if there is none */
   simulated: Simulated | null
   names: Names
+  /** path of a token's picture; null if it has none */
+  pictureOf: (token: string | null) => string | null
   address: string
   network: string
   /** value of the form field `shown`: only the displayed request is approved */
@@ -34,9 +36,12 @@ type Shown = {
   canApprove: boolean
 }
 
+type KnownThings = Pick<Shown, 'names' | 'pictureOf'>
+
 /** Renders a request that waits: its effect, the application, the amounts and the warnings. Returns escaped HTML. */
 export function approvalBody(words: Texts, shown: Shown): string {
-  const { described, simulated, names, asker, approval, address, network, csrf, mark, isFresh, canApprove } = shown
+  const { described, simulated, names, pictureOf, asker, approval, address, network, csrf, mark, isFresh, canApprove } =
+    shown
   const texts = words.approvals
   const path = `/account/approvals/${approval.id}`
   // If the effect is unknown, the raw data is the only information.
@@ -57,11 +62,12 @@ export function approvalBody(words: Texts, shown: Shown): string {
                 <small>!${described.sentence === 'text' ? html`${texts.textHint} ` : ''}${texts.rawHint}</small>
               </p>`
       }
-      !${described.sentence === 'order' ? html`<p>${texts.orderHint}</p>` : ''} !${stepsHtml(words, names, described)}
+      !${described.sentence === 'order' ? html`<p>${texts.orderHint}</p>` : ''}
+      !${stepsHtml(words, { names, pictureOf }, described)}
       <dl class="facts stacked">
         !${described.contract === null ? '' : fact(texts.contract, addressHtml(words, names, described.contract))}
         !${described.sentence === 'order' && !described.warnings.includes('recipient') ? fact(texts.returns, html`${texts.returnsUnknown}`) : ''}
-        !${described.count === 0 || simulated === null || simulated.isReverted ? '' : fact(texts.expected, changesHtml(words, names, simulated))}
+        !${described.count === 0 || simulated === null || simulated.isReverted ? '' : fact(texts.expected, changesHtml(words, { names, pictureOf }, simulated))}
         !${fact(texts.account, html`<span class="mono">${address}</span>`)} !${fact(texts.network, html`${network}`)}
       </dl>
       !${described.count === 0 ? '' : noteOfSimulation(texts, simulated)}
@@ -130,21 +136,21 @@ const warningsOf = (names: Names, { warnings, moves }: Described): Described['wa
     : warnings.filter((one) => one !== 'unlimited')
 
 /** Renders what each step moves or calls. Several steps are numbered. */
-function stepsHtml(words: Texts, names: Names, { steps }: Described): string {
+function stepsHtml(words: Texts, known: KnownThings, { steps }: Described): string {
   const texts = words.approvals
   return steps
     .map(({ moves, unknown }, index) => {
       if (moves.length === 0 && unknown === null) return ''
       const heading = steps.length === 1 ? '' : html`<h2>${texts.step(index + 1, steps.length)}</h2>`
-      const call = unknown === null ? '' : fact(texts.contract, html`${texts.callOf(unknown.selector)}<br />!${addressHtml(words, names, unknown.to)}`) // prettier-ignore
+      const call = unknown === null ? '' : fact(texts.contract, html`${texts.callOf(unknown.selector)}<br />!${addressHtml(words, known.names, unknown.to)}`) // prettier-ignore
       return html`!${heading}
-        <dl class="facts stacked">!${movesHtml(words, names, moves)}!${call}</dl>`
+        <dl class="facts stacked">!${movesHtml(words, known, moves)}!${call}</dl>`
     })
     .join('')
 }
 
 /** Renders moves and their recipients. A recipient of several consecutive moves is named once. */
-function movesHtml(words: Texts, names: Names, moves: readonly Move[]): string {
+function movesHtml(words: Texts, { names, pictureOf }: KnownThings, moves: readonly Move[]): string {
   const texts = words.approvals
   return moves
     .map((one, index) => {
@@ -153,7 +159,7 @@ function movesHtml(words: Texts, names: Names, moves: readonly Move[]): string {
       const [what, who] = headingsOf(texts, move)
       const hasEnd = move.kind === 'allows' ? move.amount !== '0' : move.until !== null
       const until = hasEnd ? untilHtml(words, move) : ''
-      return html`!${fact(what, html`<b>${move.amount === '0' && move.kind === 'allows' ? tokenText(words, names, move.token) : moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`)}!${until}!${isLastTo ? fact(who, addressHtml(words, names, move.to)) : ''}`
+      return html`!${fact(what, html`!${smallSign(pictureOf(move.token))}<b>${move.amount === '0' && move.kind === 'allows' ? tokenText(words, names, move.token) : moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`)}!${until}!${isLastTo ? fact(who, addressHtml(words, names, move.to)) : ''}`
     })
     .join('')
 }
@@ -169,7 +175,7 @@ function untilHtml(words: Texts, move: Move): string {
 }
 
 /** Renders the simulated gains and losses of the account, one line per asset. */
-function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated): string {
+function changesHtml(words: Texts, { names, pictureOf }: KnownThings, { changes, omitted }: Simulated): string {
   const texts = words.approvals
   const lines = changes.map(({ token, item, amount }) => {
     const size = String(amount < 0n ? -amount : amount)
@@ -181,7 +187,8 @@ function changesHtml(words: Texts, names: Names, { changes, omitted }: Simulated
       to: '',
       until: null,
     }
-    return html`<b>${amount < 0n ? '−' : '+'} ${moveText(words, names, move)}</b>!${tokenNote(words, names, move)}`
+    return html`!${smallSign(pictureOf(token))}<b>${amount < 0n ? '−' : '+'} ${moveText(words, names, move)}</b
+      >!${tokenNote(words, names, move)}`
   })
   if (lines.length === 0) return html`${texts.expectedNothing}`
   return [...lines, ...(omitted === 0 ? [] : [html`${texts.expectedMore(omitted)}`])].join('<br />')
@@ -226,7 +233,7 @@ export function decidedBody(words: Texts, { approval, state, asker }: Decided): 
   >
     <h1>${title}</h1>
     <p>${hint}</p>
-    <p><a href="/account/approvals">${words.approvals.inbox}</a></p>
+    <p class="go"><a href="/account/approvals">${words.approvals.inbox}</a></p>
   </div>`
 }
 
@@ -278,7 +285,7 @@ export function inboxBody(words: Texts, listed: ListedRequest[], now: number): s
             </ul>
           </section>`
     }
-    <p><a href="/account">${words.account.back}</a></p>
+    <p class="go"><a href="/account">${words.account.back}</a></p>
   `
 }
 

@@ -59,7 +59,7 @@ const groupOf = oncePer('commits of operations', (app, chain) =>
   together(
     app.clock,
     LIMITS,
-    (one: OperationBinding) => 1_024 + bytesOf(one) + one.abi.length,
+    (one: OperationBinding) => 1_024 + bytesOf(one) + one.abi.length + (one.reference?.length ?? 0),
     (members: OperationBinding[]) => retrying(() => commit(app, chain, members)),
   ),
 )
@@ -109,17 +109,17 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
   const { rows } = await sql<{ id: string }>`${prepared}
     with asked as (
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, delegate, decode(space, 'hex') as space, sequence, decode(calls, 'hex') as calls,
-        gas_limit, deadline, authorization_nonce, abi, decode(request_hash, 'hex') as request_hash, charged
+        gas_limit, deadline, authorization_nonce, abi, decode(request_hash, 'hex') as request_hash, reference, charged
       from json_to_recordset(${JSON.stringify(members.map(toAsked))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, delegate text, space text, sequence int8, calls text, gas_limit int8,
-          deadline int8, authorization_nonce int8, abi text, request_hash text, charged numeric)
+          deadline int8, authorization_nonce int8, abi text, request_hash text, reference text, charged numeric)
     ), bound as (
       ${operationRows.inserting(
         'bind',
         `id, account_id, client_id, chain_id, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
-          abi, request_hash, transitions, charged, hour, created_at`,
+          abi, request_hash, reference, transitions, charged, hour, created_at`,
         sql`id, account_id, client_id, ${chainId}::int8, sender, delegate, space, sequence, calls, gas_limit, deadline, authorization_nonce,
-          abi, request_hash, '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
+          abi, request_hash, reference, '[]'::jsonb, charged, date_trunc('hour', now()), date_trunc('milliseconds', now())
         from asked order by place`,
       )}
       on conflict do nothing
@@ -133,7 +133,7 @@ async function insert(db: Db, { chainId }: Chain, members: OperationBinding[]): 
  * Encodes bytes as hexadecimal digits: both databases read one JSON parameter, and faster than one parameter per field.
  */
 const toAsked = (
-  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, charged }: OperationBinding, // prettier-ignore
+  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, abi, requestHash, reference, charged }: OperationBinding, // prettier-ignore
   place: number,
 ) => ({
   place,
@@ -151,6 +151,7 @@ const toAsked = (
   charged: String(charged),
   ...(authorizationNonce === null ? {} : { authorization_nonce: authorizationNonce }),
   ...(requestHash === null ? {} : { request_hash: Buffer.from(requestHash).toString('hex') }),
+  ...(reference === null ? {} : { reference }),
 })
 
 const isThere = async (db: Db, id: string): Promise<boolean> =>
@@ -159,7 +160,7 @@ const isThere = async (db: Db, id: string): Promise<boolean> =>
 /** Returns the columns of an operation that was just bound. */
 export const rowOf = (
   { chainId }: Pick<Chain, 'chainId'>,
-  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, requestHash, abi, charged }: Omit<OperationBinding, 'budget'>, // prettier-ignore
+  { id, accountId, clientId, from, delegate, space, sequence, calls, gas, deadline, authorizationNonce, requestHash, reference, abi, charged }: Omit<OperationBinding, 'budget'>, // prettier-ignore
 ) => ({
   id,
   account_id: accountId,
@@ -175,6 +176,7 @@ export const rowOf = (
   authorization_nonce: authorizationNonce,
   abi,
   request_hash: requestHash === null ? null : Buffer.from(requestHash),
+  reference,
   transitions: '[]',
   charged: String(charged),
   hour: sql<Date>`date_trunc('hour', now())`,

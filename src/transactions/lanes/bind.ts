@@ -84,13 +84,14 @@ async function askAgain(chain: Chain, { from, intent, terms, fund }: Binding, ti
 
 function toBound(
   { chainId }: Chain,
-  { id, requestHash, intent, terms, from, accountId, authorizations }: Binding,
+  { id, requestHash, reference, intent, terms, from, accountId, authorizations }: Binding,
   nonce: number,
 ): Bound {
   const { to, value, data } = intent
   return {
     id,
     requestHash,
+    reference,
     accountId,
     chainId,
     from,
@@ -197,7 +198,7 @@ async function takeOver(app: App, chain: Chain, binding: Binding, nonce: number)
 
 /** Assigns the vacated nonce in one statement. If two writes compete for it, the row lock decides. */
 async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number): Promise<boolean> {
-  const { id, requestHash, intent, terms, accountId, clientId, from, authorizations } = binding
+  const { id, requestHash, reference, intent, terms, accountId, clientId, from, authorizations } = binding
   const taken = await transactionRows
     .update(db, 'takeOver')
     .set({
@@ -214,6 +215,7 @@ async function takeVacant(db: Db, chain: Chain, binding: Binding, nonce: number)
       reserved: String(reserveOf(chain, binding)),
       abi: intent.abi,
       request_hash: requestHash,
+      reference,
       authorizations: authorizations === undefined ? null : JSON.stringify(authorizations),
       transitions: '[]',
       created_at: sql`date_trunc('milliseconds', now())`,

@@ -131,7 +131,13 @@ test('what the ledger brings back reserves what it did', async () => {
 })
 
 const bindingOf = (writer: Writer, given: Partial<Binding> & { value: bigint }): Binding => ({
-  ...{ id: newTransactionId(), requestHash: null, accountId: writer.accountId, clientId: writer.clientId },
+  ...{
+    id: newTransactionId(),
+    requestHash: null,
+    reference: null,
+    accountId: writer.accountId,
+    clientId: writer.clientId,
+  },
   ...{ from: writer.address, terms: { gas: 21_000n, fees: { type: 'legacy', gasPrice: 1n } }, budget: null },
   intent: { to: AWAY, data: '0x', value: given.value, abi: '', fn: null, errors: [] },
   ...given,

@@ -68,7 +68,7 @@ type Preparing = {
 }
 
 /** An intent that has no row yet. */
-type Unbound = Omit<Bound, 'accountId' | 'requestHash'>
+type Unbound = Omit<Bound, 'accountId' | 'requestHash' | 'reference'>
 
 /** `accessToken` is present if the user requested the replacement; a fee bump needs none. */
 type Replacement = { kind: 'replace' | 'cancel'; gas: bigint; fees: Fees; accessToken?: string; usesUp?: UsedUp }

@@ -31,6 +31,7 @@ const upTo = (count: number) => Array.from({ length: count }, (_, index) => inde
 const bindingOf = (writer: Writer, key: string | null = null): Binding => ({
   id: key === null ? newTransactionId() : idOf(writer, key),
   requestHash: key === null ? null : Buffer.alloc(32),
+  reference: null,
   accountId: writer.accountId,
   clientId: writer.clientId,
   from: writer.address,

@@ -55,7 +55,14 @@ const bindingOf = (writer: Writer, more: Partial<OperationBinding> = {}): Operat
     deadline: 1,
   },
   calls: [{ to: fromHex(world.probe), value: 7n, data: Buffer.of(1, 2, 3) }],
-  ...{ authorizationNonce: 3, requestHash: Buffer.alloc(32, 5), abi: 'add(uint256)', charged: 10n, budget: PLENTY },
+  ...{
+    authorizationNonce: 3,
+    requestHash: Buffer.alloc(32, 5),
+    reference: 'order-5',
+    abi: 'add(uint256)',
+    charged: 10n,
+    budget: PLENTY,
+  },
   ...more,
 })
 const bind = (binding: OperationBinding) => bindOperation(world.first.app, world.first.chain, binding)

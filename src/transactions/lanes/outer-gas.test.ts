@@ -25,7 +25,7 @@ const operationOf = (authorizationNonce: number | null = null, delegate: Delegat
     sequence: 1,
   },
   calls: [{ to: Buffer.alloc(20), value: 0n, data: Buffer.alloc(68) }],
-  ...{ gas: 60_000n, deadline: 1, authorizationNonce, requestHash: null },
+  ...{ gas: 60_000n, deadline: 1, authorizationNonce, requestHash: null, reference: null },
 })
 const least = (nonce: number | null = null) => outerGas([operationOf(nonce)])
 const reverted = new RpcError(3, 'execution reverted', '0x')

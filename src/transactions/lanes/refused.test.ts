@@ -35,7 +35,7 @@ const callerOf = (writer: Account) => ({ ...writer, scopes: [] }) as never
 const { function: fn } = parseAbi('add(uint256) returns (uint256)')
 const intent: Intent = { to: `0x${'c3'.repeat(20)}`, data: '0xc0ffee', value: 3n, abi: 'add()', fn, errors: [] }
 const bindingOf = ({ accountId, clientId, address: from }: Account, given: Partial<Binding> = {}): Binding => ({
-  ...{ id: newTransactionId(), requestHash: null, accountId, clientId, from, intent },
+  ...{ id: newTransactionId(), requestHash: null, reference: null, accountId, clientId, from, intent },
   ...{ terms: { gas: 30_000n, fees: { type: 'legacy', gasPrice: 7n } }, budget: null, ...given },
 })
 const refusedWith =
@@ -69,7 +69,7 @@ test('a write that loses every race for a nonce is told to repeat', async () => 
 test('a nonce that was given free is taken over whole, the lowest first; not by an id that is used, nor by who dies over it', async () => {
   const writer = await world.account('takes-over')
   const used = await world.row(writer, { nonce: 1 })
-  const old = { state: 'VACANT', claims: 5, is_cancel: true, request_hash: Buffer.alloc(32, 1), updated_at: new Date(0), created_at: new Date(0) } as const // prettier-ignore
+  const old = { state: 'VACANT', claims: 5, is_cancel: true, request_hash: Buffer.alloc(32, 1), reference: 'old', updated_at: new Date(0), created_at: new Date(0) } as const // prettier-ignore
   await world.row(writer, { ...old, nonce: 3, transitions: [{ state: 'BOUND', at: 'then' }] }, null)
   await world.row(writer, { ...old, nonce: 2, transitions: [{ state: 'BOUND', at: 'then' }] }, null)
   const take = (given: Partial<Binding> = {}) => bind(world.app, world.chain, bindingOf(writer, given))
@@ -85,25 +85,26 @@ test('a nonce that was given free is taken over whole, the lowest first; not by 
     ['SUBMITTED', 'VACANT', 'VACANT'],
   )
   const requestHash = Buffer.alloc(32, 2)
-  const bound = await take({ requestHash })
+  const bound = await take({ requestHash, reference: 'new' })
   assert.equal(bound.nonce, 2)
   const row = await world.rowOf(bound.id)
   assert.deepEqual(
-    [row.nonce, row.state, row.claims, row.is_cancel, row.abi, row.transitions, row.gas_limit, row.account_id, row.client_id], // prettier-ignore
-    [2, 'BOUND', 1, false, 'add()', [], 30_000, writer.accountId, 'demo'],
+    [row.nonce, row.state, row.claims, row.is_cancel, row.abi, row.transitions, row.gas_limit, row.account_id, row.client_id, row.reference], // prettier-ignore
+    [2, 'BOUND', 1, false, 'add()', [], 30_000, writer.accountId, 'demo', 'new'],
   )
   assert.deepEqual(
     [row.target, row.data, row.request_hash!].map((bytes) => toHex(bytes)),
     [intent.to, intent.data, toHex(requestHash)],
   )
   assert.ok(row.created_at > old.created_at && row.updated_at > old.updated_at)
-  assert.equal((await take()).nonce, 3)
+  const next = await take()
+  assert.deepEqual([next.nonce, (await world.rowOf(next.id)).reference], [3, null])
   assert.equal((await take()).nonce, 4)
 })
 
 test('an intent gives up its nonce, or is parted from it, while it is bound; no other row is touched', async () => {
   const writer = await world.account('parts')
-  const bound = await world.row(writer, { nonce: 0, request_hash: Buffer.alloc(32, 1) }, null)
+  const bound = await world.row(writer, { nonce: 0, request_hash: Buffer.alloc(32, 1), reference: 'parted' }, null)
   const beside = await world.row(writer, { nonce: 1, request_hash: Buffer.alloc(32, 1) }, null)
   const sent = await world.row(writer, { nonce: 2, request_hash: Buffer.alloc(32, 1) })
   await part(world.app, sent.id)
@@ -112,7 +113,7 @@ test('an intent gives up its nonce, or is parted from it, while it is bound; no 
   assert.deepEqual([await world.rowOf(beside.id), await world.rowOf(sent.id)], [beside, sent])
   const [parted] = await rowsOf(writer)
   assert.notEqual(parted!.id, bound.id)
-  assert.deepEqual([parted!.state, parted!.request_hash], ['BOUND', null])
+  assert.deepEqual([parted!.state, parted!.request_hash, parted!.reference], ['BOUND', null, null])
   assert.equal(await vacate(world.app, parted!.id), true)
   assert.deepEqual(
     (await rowsOf(writer)).map(({ state }) => state),

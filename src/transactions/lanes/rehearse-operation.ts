@@ -50,6 +50,7 @@ export async function rehearseOperation(app: App, caller: Caller, intents: reado
     gas,
     authorizationNonce,
     requestHash: null,
+    reference: null,
     deadline: networkSeconds(app, chain) + LIFE_SECONDS,
   }
   await rehearseBudget(app, caller, intents, charged)

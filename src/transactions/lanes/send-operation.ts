@@ -57,7 +57,7 @@ export async function sendOperation(
   app: App,
   caller: Caller,
   intents: readonly Intent[],
-  { idempotency, askedFrom, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
+  { idempotency, askedFrom, reference, paidFor }: SendOptions & { paidFor?: readonly Hex[] },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const targets = paidFor ?? intents.map(({ to }) => to)
   const write = {
@@ -67,6 +67,7 @@ export async function sendOperation(
     targets,
     key: toKey(caller, idempotency),
     askedFrom: askedFrom ?? null,
+    reference: reference ?? null,
   }
   return sendOnce<BoundOperation>(app, {
     ...write,
@@ -88,6 +89,8 @@ type OperationWrite = {
   key: IdempotencyKey | null
   /** IP address of the request; null: unknown */
   askedFrom: string | null
+  /** the caller's own text */
+  reference: string | null
 }
 
 /** An operation with a row. `claim`: this request's claim, with the reservation that it may release. */
@@ -142,7 +145,7 @@ export function refuseApart(chain: Chain, intents: readonly Intent[]): void {
  *     `preparePaid` and `approve`
  */
 async function prepareAndBind(app: App, write: OperationWrite, id: string): Promise<BoundOperation> {
-  const { chain, caller, intents, targets, key } = write
+  const { chain, caller, intents, targets, key, reference } = write
   const { accountId, clientId, address: from } = caller
   refuseApart(chain, intents)
   const budget = budgetOf(app, caller, targets)
@@ -159,6 +162,7 @@ async function prepareAndBind(app: App, write: OperationWrite, id: string): Prom
     gas,
     authorizationNonce,
     requestHash: key?.requestHash ?? null,
+    reference,
   }
   const deadline = () => networkSeconds(app, chain) + LIFE_SECONDS
   const approval = await approve(app, write, { ...prepared, sequence: 0, deadline: deadline() })

@@ -44,7 +44,7 @@ export async function sendTransaction(
   intent: Intent,
   options: SendOptions,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
-  const { idempotency, askedFrom = null } = options
+  const { idempotency, askedFrom = null, reference = null } = options
   const chain = chainOf(app, caller)
   if (await isCarried(app, chain, caller.address, intent.to)) return sendOperation(app, caller, [intent], options)
   const key = toKey(caller, idempotency)
@@ -76,7 +76,7 @@ export async function sendTransaction(
     })
   }
   const approve = (id: string, terms: Terms) => findApproval(app, toApprove(id, terms))
-  return sendWrite(app, { chain, caller, intent, key, prepare, approve })
+  return sendWrite(app, { chain, caller, intent, key, reference, prepare, approve })
 }
 
 /**
@@ -86,7 +86,7 @@ export async function sendTransaction(
  */
 export async function sendForSponsor(
   app: App,
-  write: Omit<Write, 'prepare' | 'approve'> & {
+  write: Omit<Write, 'prepare' | 'approve' | 'reference'> & {
     prepare: (check: (terms: Terms) => Promise<unknown>) => Promise<PreparedWrite>
   },
 ): Promise<{ id: string; isReplay: boolean }> {
@@ -94,7 +94,7 @@ export async function sendForSponsor(
   const prepare = () => write.prepare((terms) => checkWrite(app, chain, caller, { intent, terms }))
   // Top-ups and withdrawals have separate limits and need no approval.
   const approve = async () => null
-  const { answer, isReplay } = await sendWrite(app, { ...write, prepare, approve })
+  const { answer, isReplay } = await sendWrite(app, { ...write, reference: null, prepare, approve })
   return { id: answer.id, isReplay }
 }
 
@@ -103,6 +103,8 @@ type Write = {
   caller: Caller
   intent: Intent
   key: IdempotencyKey | null
+  /** the caller's own text */
+  reference: string | null
   prepare: (id: string) => Promise<PreparedWrite>
   /**
    * Returns the user's approval.
@@ -126,9 +128,9 @@ const sendWrite = (app: App, write: Write): Promise<{ answer: WriteAnswer; isRep
   })
 
 async function bindWrite(app: App, write: Write, id: string): Promise<BoundWrite> {
-  const { chain, intent, key } = write
+  const { chain, intent, key, reference } = write
   const { accountId, clientId, address: from } = write.caller
-  const asked = { id, requestHash: key?.requestHash ?? null, accountId, clientId, from, intent }
+  const asked = { id, requestHash: key?.requestHash ?? null, reference, accountId, clientId, from, intent }
   const prepared = await write.prepare(id)
   const approval = await write.approve(id, prepared.terms)
   return { bound: await first.bind(app, chain, { ...asked, ...prepared }), approval, mayVacate: true }

@@ -35,7 +35,7 @@ export async function submitTransaction(
   const intent = readEncodedIntent(body)
   const idempotency =
     idempotencyKey === undefined ? null : { key: idempotencyKey, route: SUBMIT_ROUTE, requestHash: hashOf(body) }
-  return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency, askedFrom }))
+  return pointingAt('/to', sendTransaction(app, caller, intent, { idempotency, askedFrom, reference: body.reference }))
 }
 
 /**
@@ -107,8 +107,8 @@ function readCalled(abi: string, data: Hex): Pick<Intent, 'abi' | 'fn' | 'errors
 }
 
 /** Hashes a request, independent of the order of its fields. */
-function hashOf({ to, data, value, gas, abi }: TransactionBody): Buffer {
+function hashOf({ to, data, value, gas, abi, reference }: TransactionBody): Buffer {
   return createHash('sha256')
-    .update(JSON.stringify([to, data ?? '0x', value ?? '0', gas ?? null, abi ?? null]))
+    .update(JSON.stringify([to, data ?? '0x', value ?? '0', gas ?? null, abi ?? null, reference ?? null]))
     .digest()
 }

@@ -20,6 +20,8 @@ import { oncePer, together } from './group-commit.ts'
 export type Binding = {
   id: string
   requestHash: Buffer | null
+  /** the caller's own text */
+  reference: string | null
   accountId: string
   clientId: string
   from: Hex
@@ -75,7 +77,8 @@ const groupOf = oncePer('commits of nonces', (app, chain) =>
   together(app.clock, LIMITS, sizeOf, (members: GroupedBinding[]) => retrying(() => commit(app, chain, members))),
 )
 
-const sizeOf = ({ intent }: GroupedBinding): number => 1_024 + intent.data.length + intent.abi.length
+const sizeOf = ({ intent, reference }: GroupedBinding): number =>
+  1_024 + (reference?.length ?? 0) + intent.data.length + intent.abi.length
 
 async function commit(app: App, chain: Chain, members: GroupedBinding[]): Promise<NonceResult[]> {
   // Random ids cannot conflict, so a single statement without a transaction is enough.
@@ -171,11 +174,11 @@ async function insert(
       select place, id, account_id, client_id, decode(sender, 'hex') as sender, decode(target, 'hex') as target,
         decode(value, 'hex') as value, decode(data, 'hex') as data, gas_limit, decode(max_fee, 'hex') as max_fee,
         decode(max_priority_fee, 'hex') as max_priority_fee, abi, first, cost, available, paid_below,
-        decode(request_hash, 'hex') as request_hash, authorizations,
+        decode(request_hash, 'hex') as request_hash, reference, authorizations,
         row_number() over (partition by id order by place) as copy
       from json_to_recordset(${JSON.stringify(members.map((member, place) => toAsked(chain, member, place)))}::json)
         as members (place int, id text, account_id uuid, client_id text, sender text, target text, value text, data text, gas_limit bigint,
-          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text, authorizations jsonb)
+          max_fee text, max_priority_fee text, abi text, first bigint, cost numeric, available numeric, paid_below bigint, request_hash text, reference text, authorizations jsonb)
     ), lanes as (
       select sender,
         coalesce((select nonce + 1 from transactions where chain_id = ${chainId}::bigint and sender = senders.sender order by nonce desc limit 1), first) as next,
@@ -200,9 +203,9 @@ async function insert(
     ), bound as (
       ${transactionRows.inserting(
         'bind',
-        `id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
+        `id, account_id, client_id, chain_id, sender, nonce, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, reference,
           reserved, transitions, created_at, authorizations`,
-        sql`id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash,
+        sql`id, account_id, client_id, ${chainId}::bigint, sender, next + turn - 1, target, value, data, gas_limit, max_fee, max_priority_fee, abi, request_hash, reference,
           cost, '[]'::jsonb, date_trunc('milliseconds', now()), authorizations
         from turns where tried
         order by sender, turn`,
@@ -231,7 +234,19 @@ export const reserveOf = (chain: Chain, { intent, terms }: Pick<Binding, 'intent
  */
 function toAsked(
   chain: Chain,
-  { id, first, accountId, clientId, from, intent, terms, budget, requestHash, authorizations }: GroupedBinding,
+  {
+    id,
+    first,
+    accountId,
+    clientId,
+    from,
+    intent,
+    terms,
+    budget,
+    requestHash,
+    reference,
+    authorizations,
+  }: GroupedBinding,
   place: number,
 ) {
   return {
@@ -252,6 +267,7 @@ function toAsked(
     ...(budget === null ? {} : { available: String(budget.available) }),
     ...(authorizations === undefined ? {} : { authorizations }),
     ...(requestHash === null ? {} : { request_hash: requestHash.toString('hex') }),
+    ...(reference === null ? {} : { reference }),
   }
 }
 

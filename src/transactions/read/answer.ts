@@ -22,6 +22,7 @@ export function answerOf(chain: Chain, bound: Bound, hash: Hex): WriteAnswer {
     tx: { ...wireTransaction(bound), hash },
     id: bound.id,
     state: 'SUBMITTED',
+    reference: bound.reference,
   }
 }
 
@@ -33,6 +34,7 @@ export const answerOfOperation = (
 ): WriteAnswer => ({
   ...answerOf(chain, bound, hash),
   id: operation.id,
+  reference: operation.reference,
   operation: wireOperation(operation),
   gas: payerOf(bound.from),
 })
@@ -50,7 +52,7 @@ export async function toldOperation(app: App, chain: Chain, row: OperationRow, h
   return answerOfOperation(chain, toOperation(row), { bound: toBound(outer), hash })
 }
 
-export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'requestHash'>): WireTransaction {
+export function wireTransaction(bound: Omit<Bound, 'id' | 'accountId' | 'requestHash' | 'reference'>): WireTransaction {
   return {
     type: bound.fees.type === 'legacy' ? 0 : (bound.authorizations?.length ?? 0) > 0 ? 4 : 2,
     chainId: bound.chainId,

@@ -154,6 +154,7 @@ function toWire(
     receipt: receiptOf(row, outer),
     revert: revertOf(row),
     reason: null,
+    reference: row.reference,
     operation: wire,
     gas: payerOf(toHex(outer.sender)),
   }

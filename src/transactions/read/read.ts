@@ -193,6 +193,7 @@ function toWire(chain: Chain, row: TransactionRow, attempts: AttemptRow[], reaso
     receipt: readReceipt(row),
     revert: row.revert as Revert | null,
     reason,
+    reference: row.reference,
   }
 }
 

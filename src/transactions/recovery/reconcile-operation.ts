@@ -92,6 +92,7 @@ async function putRow(
           abi: '',
           charged,
           requestHash: requestHash === null ? null : fromHex(requestHash),
+          reference: null,
         },
       )
       // Correct the space and the account code as well: the network may use others now.
@@ -124,6 +125,8 @@ async function putRow(
             .doUpdateSet({
               ...operationRows.changed('reconcile'),
               ...signed,
+              reference: sql<string | null>`case when operations.request_hash is not distinct from excluded.request_hash
+                then operations.reference end`,
               // The row may have been bound again after this database transaction began.
               created_at: sql<Date>`least(excluded.created_at, operations.created_at)`,
               updated_at: sql`now()`,

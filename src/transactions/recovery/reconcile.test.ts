@@ -204,6 +204,20 @@ test('a row that is under way with bytes that are newer than what the ledger ans
   assert.deepEqual(row, before)
 })
 
+test('a row that the ledger corrects keeps its reference only if it was bound by the same request', async () => {
+  for (const [hash, reference] of [
+    [Buffer.alloc(32, 0x0d), 'mine'],
+    [Buffer.alloc(32, 1), null],
+  ] as const) {
+    const { writer, slot, intentId } = await slotOf(`reference-${reference}`)
+    await world.row(writer, { id: intentId, nonce: 3, state: 'BOUND', request_hash: hash, reference: 'mine' }, null)
+    await reconcileNonce(world.app, slot)
+    const row = await world.rowOf(intentId)
+    assert.deepEqual([row.state, row.reference], ['SUBMITTED', reference])
+    for (const table of ['attempts', 'transactions'] as const) await world.db.deleteFrom(table).execute()
+  }
+})
+
 test('an id that was bound again under another nonce, account or network is freed there; elsewhere nobody loses theirs', async () => {
   const other = await world.account('freed-other')
   for (const [index, differing] of [{ nonce: 30 }, { chain_id: 1 }, { sender: fromHex(other.address) }].entries()) {

@@ -155,6 +155,9 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
           // The row may have been bound after this database transaction began, for this intent or another.
           created_at: sql`least(excluded.created_at, case when ${isSame} then transactions.created_at end)`,
           abi: sql`case when ${isSame} then transactions.abi else '' end`,
+          // The ledger has no references. The row's own is that of the record if both have the same request hash.
+          reference: sql`case when ${isSame} and transactions.request_hash is not distinct from excluded.request_hash
+            then transactions.reference end`,
           transitions: sql`case when not ${isOpen} then ${submitted} || transactions.transitions
             when ${isSame} then transactions.transitions || ${submitted} else ${submitted} end`,
           updated_at: sql`now()`,

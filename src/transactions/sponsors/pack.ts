@@ -262,7 +262,13 @@ async function bindOuter(
     balanceThisBlock(chain, sponsor.address),
   ]).catch(refuseOuter)
   const gas = withAuthorizations(least, authorizations, operations)
-  const asked = { id: newTransactionId(), requestHash: null, accountId: sponsor.accountId, clientId: SPONSOR_CLIENT }
+  const asked = {
+    id: newTransactionId(),
+    requestHash: null,
+    reference: null,
+    accountId: sponsor.accountId,
+    clientId: SPONSOR_CLIENT,
+  }
   const cost = gas * highestPrice(fees)
   const available = await balanceFor(chain, sponsor.address, cost).catch(refuseOuter)
   if (available < cost) throw new CannotCarry(null, { isTooDear: true })

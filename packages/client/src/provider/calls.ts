@@ -41,7 +41,7 @@ export async function sendCalls(
   const isAtomic = made.length > 1
   const transaction = isAtomic
     ? await network.requests.write('/v1/contracts/method/write/batch', { calls: made }, {}, (written: Written) => written) // prettier-ignore
-    : await network.requests.write('/v1/transactions', made[0], {}, (written: Written) => written)
+    : await network.requests.write('/v1/transactions', made[0]!, {}, (written: Written) => written)
   const name = typeof id === 'string' ? id : transaction.id
   sent.set(name, { network, transaction: transaction.id, isAtomic })
   return { id: name }

@@ -172,7 +172,7 @@ export function createProvider({ networks, chainId: begin, openApproval = openWi
     return body.hash === params[0] ? null : network.read('eth_getTransactionReceipt', [body.hash])
   }
 
-  async function sign(path: string, body: unknown, account: unknown): Promise<Hex> {
+  async function sign(path: string, body: object, account: unknown): Promise<Hex> {
     const network = current
     if (!isAddress(account)) throw invalidParams('The account is not an address.')
     await assertAccount(network, account)
