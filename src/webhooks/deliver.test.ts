@@ -270,3 +270,26 @@ test('events that were deleted before they could be sent are passed over, and th
   assert.match((await readWebhook(stage.db, of(id))).lastFailure!, /deleted/)
   assert.equal(stage.told('webhook_events_expired').length, 1)
 })
+
+test('a suspended application, and one without events:read, is sent nothing until the operator allows it again', async () => {
+  await stage.hook()
+  const to = endpoint(async ({ event }) => {
+    if (event.subject === 'transaction:70') await sql`update applications set suspended_at = now()`.execute(stage.db)
+    return 200
+  })
+  const courier = stage.courier(to)
+  const sent = await stage.emit(Array.from({ length: 300 }, (_, n) => `transaction:${n}`))
+  await courier.work()
+  assert.ok(to.got.length < 70 + 2 * 72, `${to.got.length} sent`)
+  const before = to.got.length
+  await courier.work()
+  await sql`update applications set suspended_at = null, permissions = permissions - 'events:read'`.execute(stage.db)
+  await courier.work()
+  assert.equal(to.got.length, before)
+  await sql`update applications set permissions = permissions || '["events:read"]'`.execute(stage.db)
+  await courier.work()
+  assert.deepEqual(
+    seqs(to.got).toSorted((a, b) => a - b),
+    sent,
+  )
+})

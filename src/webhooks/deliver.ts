@@ -60,6 +60,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   let probeMs = claimed.probe_ms === 0 ? null : claimed.probe_ms
   let isLost = false
   let isDisabled = claimed.disabled_at !== null
+  let isAllowed = true
 
   let position = claimed.cursor
   const pending: Pending[] = []
@@ -79,7 +80,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   const isOwn = ({ subject }: WireEvent) => subject === `webhook:${id}`
   const wake = () => woken.resolve()
   signal.addEventListener('abort', wake, { once: true })
-  const isOver = () => isLost || isDisabled || signal.aborted
+  const isOver = () => isLost || isDisabled || !isAllowed || signal.aborted
   /** Whether a webhook stands: nothing is sent until its next probe. */
   const stands = () => probeMs !== null || ends !== null
   const countWaiting = () => [...waiting.values()].reduce((sum, one) => sum + one, 0)
@@ -341,6 +342,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
       return false
     }
     leaseEnds = began + LEASE_MS
+    isAllowed = row.is_allowed
     pending.splice(0, through)
     for (const { subject } of batch.done) settleOne(subject)
     for (const { subject, dueMs } of batch.failed) if (dueMs === null) settleOne(subject)

@@ -1,4 +1,5 @@
 import { strict as assert } from 'node:assert'
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { LookupAddress } from 'node:dns'
 import { after, before, test } from 'node:test'
@@ -75,6 +76,24 @@ test('a foreign verifier accepts what is sent, with the former secret as well af
     assert.throws(() => verifier.verify(body, textsOf({ ...headers, 'webhook-id': 'evt_other' })))
   }
   assert.throws(() => new Webhook(showSecret(newSigningSecret())).verify(body, textsOf(headers)))
+})
+
+test('the function of the guide accepts what is sent, and nothing that was changed or is old', async () => {
+  const guide = readFileSync(new URL('../../docs/build/webhooks.md', import.meta.url), 'utf8')
+  const [, code] = /```js\n(import \{ createHmac[^]*?)```/.exec(guide)!
+  const { readEvent } = (await import(`data:text/javascript,${encodeURIComponent(code!)}`)) as {
+    readEvent: (body: string, headers: object, secret: string) => unknown
+  }
+  const secret = newSigningSecret()
+  await openPost(app, openWebhookOutbound(app))(letter('/', { secrets: [newSigningSecret(), secret] }))
+  const { headers, body } = requests.at(-1)!
+  assert.deepEqual(readEvent(body, headers, showSecret(secret)), event)
+  assert.equal(readEvent(body, headers, showSecret(newSigningSecret())), null)
+  assert.equal(readEvent(body.replace('mined', 'final'), headers, showSecret(secret)), null)
+  assert.equal(readEvent(body, { ...headers, 'webhook-signature': 'v1,x' }, showSecret(secret)), null)
+  const old = String(Math.floor(Date.now() / 1_000) - 301)
+  const signed = signatureHeaders([secret], { id: event.id, at: Number(old), body })
+  assert.equal(readEvent(body, signed, showSecret(secret)), null)
 })
 
 test('the signature of the specification’s own example is the same', () => {

@@ -34,6 +34,10 @@ export type WebhookSettings = {
 
 const SETTINGS = sql`url, types, secret, case when old_secret_ends_at > now() then old_secret end as old_secret`
 
+/** Whether the operator lets an application receive its events. */
+const isAllowed = (clientId: string) =>
+  sql<boolean>`exists (select from applications a where a.client_id = ${sql.ref(clientId)} and a.suspended_at is null and a.permissions ? 'events:read')`
+
 /**
  * Claims webhooks that have something to send and belong to no process.
  * @param not  webhooks that this process delivers for already
@@ -43,7 +47,7 @@ export async function claimWebhooks(root: RootDb, not: readonly string[], limit:
     update webhooks set epoch = epoch + 1, lease_ends_at = now() + make_interval(secs => ${LEASE_MS / 1_000}::int)
     where id in (
       select w.id from webhooks w
-      where (w.lease_ends_at is null or w.lease_ends_at < now())
+      where (w.lease_ends_at is null or w.lease_ends_at < now()) and ${isAllowed('w.client_id')}
         and w.id not in (select value from json_array_elements_text(${JSON.stringify(not)}::json))
         and (
           (w.disabled_at is null and w.probe_at <= now())
@@ -119,6 +123,9 @@ export type Standing = {
   isReleased: boolean
 }
 
+/** A webhook after its progress was stored. */
+export type StoredProgress = WebhookSettings & { disabled_at: Date | null; is_allowed: boolean }
+
 /**
  * Stores what happened, in one transaction, and renews the lease. Every statement is behind that of the webhook's row: a
  * process that has lost the webhook changes nothing.
@@ -129,11 +136,11 @@ export async function storeProgress(
   { id, epoch }: Pick<ClaimedWebhook, 'id' | 'epoch'>,
   { parked, done, failed, attempts, delivered, lastFailure }: Unstored,
   { cursor, failures, probeMs, waiting, ends, isReleased }: Standing,
-): Promise<(WebhookSettings & { disabled_at: Date | null }) | null> {
+): Promise<StoredProgress | null> {
   const isFailing = failures >= MAX_FAILURES_IN_A_ROW
   return retrying(() =>
     root.transaction().execute(async (db) => {
-      const { rows } = await sql<WebhookSettings & { disabled_at: Date | null }>`
+      const { rows } = await sql<StoredProgress>`
         update webhooks set
           cursor = greatest(cursor, ${cursor}::bigint),
           lease_ends_at = case when ${isReleased}::boolean then null else now() + make_interval(secs => ${LEASE_MS / 1_000}::int) end,
@@ -152,7 +159,7 @@ export async function storeProgress(
             when ${ends}::text is not null
               or (${isFailing}::boolean and failing_since < now() - make_interval(days => ${FAILING_DAYS}::int)) then now() end
         where id = ${id} and epoch = ${epoch}::bigint
-        returning disabled_at, ${SETTINGS}`.execute(db)
+        returning disabled_at, ${isAllowed('webhooks.client_id')} as is_allowed, ${SETTINGS}`.execute(db)
       const [row] = rows
       if (row === undefined) return null
       if (parked.length > 0)

@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { command } from '../../test/kit/command.ts'
 import { freePort } from '../../test/kit/ports.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
@@ -213,4 +214,28 @@ test('the OpenAPI document has the requests that webhooks send', async () => {
   const schema = body.webhooks['transaction.mined'].post.requestBody.content['application/json'].schema
   assert.equal(schema.allOf[0].$ref, '#/components/schemas/Event')
   assert.ok('Event' in body.components.schemas)
+})
+
+test('the commands of an operator work beside the running server', async () => {
+  await machine('stand')
+  const run = async (...words: string[]) => {
+    const { code, out, err } = await command({ DATA_DIR: here.dataDir }, ['webhook', ...words])
+    assert.equal(code, 0, `${words.join(' ')}: ${err}`)
+    return out
+  }
+  const { webhook, secret } = JSON.parse(await run('add', 'stand', url, '--type', 'user.*', '--json')) as { webhook: { id: string; types: string[] }; secret: string } // prettier-ignore
+  assert.deepEqual(webhook.types, ['user.*'])
+  assert.match(await run('list', '--client-id', 'stand'), new RegExp(`${webhook.id} .*enabled`))
+  assert.match(await run('test', webhook.id), /status 200[^]*thanks/)
+  const shown = await run('show', webhook.id)
+  assert.match(shown, /test +webhook\.test/)
+  assert.ok(!shown.includes(secret))
+  assert.match(await run('rotate-secret', webhook.id), /whsec_/)
+  assert.match(await run('enable', webhook.id), /enabled/)
+  await noteUser(here.app.db, { clientId: 'stand', accountId: accountIdOf('DEV', 'bob') })
+  await until('the event is in the feed', async () => (await here.app.db.selectFrom('events').select('seq').where('client_id', '=', 'stand').execute()).length > 0) // prettier-ignore
+  assert.match(await run('replay', webhook.id, '--from', '2020-01-01T00:00:00Z'), /started/)
+  assert.match(await run('remove', webhook.id), /removed/)
+  const gone = await command({ DATA_DIR: here.dataDir }, ['webhook', 'show', webhook.id])
+  assert.deepEqual([gone.code, /no webhook/.test(gone.err)], [1, true])
 })
