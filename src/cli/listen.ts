@@ -14,7 +14,7 @@ const WAIT_SECONDS = 30
 /** milliseconds before the first retry, doubled up to the second number */
 const [FIRST_DELAY_MS, MAX_DELAY_MS] = [1_000, 10_000]
 
-type Given = {
+type ListenOptions = {
   forwardTo: string
   type?: string[]
   user?: string
@@ -29,9 +29,7 @@ type Given = {
 /** Builds `chatelaine listen`: forwards events to a program of the developer, as a webhook does. */
 export function listen(shell: Shell): Command {
   return new Command('listen')
-    .description(
-      'send the events of an application to a local URL, signed and in order, as a webhook does. An endpoint without a response gets the event again; any status counts as received',
-    )
+    .description('send the events of an application to a local URL, signed and in order, as a webhook does')
     .requiredOption('--forward-to <url>', 'such as http://localhost:3000/hook')
     .option('--type <type>', 'type or group, such as transaction.*; repeat for several; default: all', collect)
     .option('--client-id <id>', 'confidential application whose events are sent; requires --client-secret-file')
@@ -44,7 +42,7 @@ export function listen(shell: Shell): Command {
     .action(inShell(shell, run))
 }
 
-async function run(shell: Shell, given: Given): Promise<void> {
+async function run(shell: Shell, given: ListenOptions): Promise<void> {
   const target = readUrl('--forward-to', given.forwardTo).href
   const secret = given.secretFile === undefined ? newSigningSecret() : await readSigningSecret(given.secretFile)
   const { dataDir } = readInstallationSettings(shell.env)
@@ -87,11 +85,11 @@ async function run(shell: Shell, given: Given): Promise<void> {
 /** The server did not respond, or said that a retry helps. */
 class Unavailable extends Error {}
 
-type Reader = { origin: string; authorize: () => Promise<string>; types: string | undefined; signal: AbortSignal }
+type ListenSource = { origin: string; authorize: () => Promise<string>; types: string | undefined; signal: AbortSignal }
 
 /** Reads a page. A token that has ended is replaced once. @throws Unavailable */
 async function readPage(
-  reader: Reader,
+  reader: ListenSource,
   cursor: string,
   wait: number,
 ): Promise<{ events: WireEvent[]; cursor: string }> {
@@ -149,7 +147,7 @@ async function deliver(
 /** Opens the way to a token: of an application by its secret, or of a development user. */
 async function openTokens(
   { env }: Shell,
-  { clientId, clientSecretFile, user, app }: Given,
+  { clientId, clientSecretFile, user, app }: ListenOptions,
   { dataDir, origin }: { dataDir: string; origin: string },
 ): Promise<() => Promise<string>> {
   if ((clientId === undefined) !== (clientSecretFile === undefined))

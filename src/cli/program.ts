@@ -202,7 +202,7 @@ const FIRST_WORDS: readonly FirstWord[] = [
     group: 'Develop',
     user: 'any user; with `--user`, the server’s user',
     arguments: '[options]',
-    description: 'send the events of an application to a local URL, as a webhook does',
+    description: 'send the events of an application to a local URL, signed and in order, as a webhook does',
     add: async (program, shell) => program.addCommand((await import('./listen.ts')).listen(shell)),
   },
   {
