@@ -64,7 +64,7 @@ export async function* readFeed(
         isQuick = emptyStreams > 0
       } else {
         const began = performance.now()
-        const wait = isAtEnd ? WAIT_SECONDS : 0
+        const wait: number = isAtEnd ? WAIT_SECONDS : 0
         const { body, headers } = await get<FeedEvent[]>('/v1/events', { ...filter, wait, limit: MAX_PAGE }, { signal })
         at = headers.get('x-next-cursor')!
         // A service that is ending or overloaded does not wait.
