@@ -88,7 +88,7 @@ const MAX_BYTES: Record<string, { bytes: number; above?: string }> = {
   '.': { bytes: 7_500 },
   './browser': { bytes: 13_000 },
   './provider': { bytes: 16_000 },
-  './viem': { bytes: 7_000 },
+  './viem': { bytes: 7_500 },
   './react': { bytes: 1_500, above: '.' },
   './wagmi': { bytes: 1_500, above: './provider' },
 }
