@@ -58,7 +58,7 @@ export async function claimWebhooks(root: RootDb, not: readonly string[], limit:
           ))
           or exists (select from webhook_deliveries d where d.webhook_id = w.id and d.done_at is null)
         )
-      order by w.id limit ${limit}::int for update skip locked
+      order by random() limit ${limit}::int for update of w skip locked
     )
     returning id, client_id, epoch, cursor, failures, case when probe_at is not null then (greatest(0, extract(epoch from probe_at - now())) * 1000)::float8 end as probe_ms, is_full, disabled_at, ${SETTINGS}`.execute(
     root,
