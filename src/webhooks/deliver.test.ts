@@ -304,3 +304,19 @@ test('a suspended application, and one without events:read, is sent nothing unti
     sent,
   )
 })
+
+test('an endpoint that took an event in the last five days is not disabled, although each of its successes was followed by a failure', async () => {
+  const { id } = await stage.hook()
+  let isDown = false
+  const to = endpoint(({ event }) => (isDown || event.subject.startsWith('bad') ? 500 : 200))
+  const courier = stage.courier(to)
+  for (let days = 0; days < 7; days++) {
+    await stage.emit([`good:${days}`, `bad:${days}`])
+    await courier.work()
+    await stage.age(24 * HOUR)
+  }
+  isDown = true
+  await stage.emit(Array.from({ length: 20 }, (_, n) => `transaction:${n}`))
+  await courier.work()
+  assert.equal((await readWebhook(stage.db, of(id))).state, 'failing')
+})
