@@ -269,6 +269,17 @@ test('events that were deleted before they could be sent are passed over, and th
   assert.deepEqual(seqs(to.got), [second])
   assert.match((await readWebhook(stage.db, of(id))).lastFailure!, /deleted/)
   assert.equal(stage.told('webhook_events_expired').length, 1)
+  const [third, fourth] = await stage.emit(['c', 'c'])
+  let isDown = true
+  const courier = stage.courier(endpoint(() => (isDown ? 500 : 200)))
+  await courier.work()
+  await sql`delete from events where seq = ${third}::bigint`.execute(stage.db)
+  isDown = false
+  const rest = endpoint()
+  await stage.age(6_001)
+  await stage.courier(rest).work()
+  assert.deepEqual([seqs(rest.got), stage.told('webhook_events_expired').length], [[fourth], 2])
+  assert.equal((await readWebhook(stage.db, of(id))).waiting, 0)
 })
 
 test('a suspended application, and one without events:read, is sent nothing until the operator allows it again', async () => {
@@ -292,4 +303,20 @@ test('a suspended application, and one without events:read, is sent nothing unti
     seqs(to.got).toSorted((a, b) => a - b),
     sent,
   )
+})
+
+test('an endpoint that took an event in the last five days is not disabled, although each of its successes was followed by a failure', async () => {
+  const { id } = await stage.hook()
+  let isDown = false
+  const to = endpoint(({ event }) => (isDown || event.subject.startsWith('bad') ? 500 : 200))
+  const courier = stage.courier(to)
+  for (let days = 0; days < 7; days++) {
+    await stage.emit([`good:${days}`, `bad:${days}`])
+    await courier.work()
+    await stage.age(24 * HOUR)
+  }
+  isDown = true
+  await stage.emit(Array.from({ length: 20 }, (_, n) => `transaction:${n}`))
+  await courier.work()
+  assert.equal((await readWebhook(stage.db, of(id))).state, 'failing')
 })

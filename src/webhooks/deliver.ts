@@ -175,10 +175,15 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
       readAt = page.isEnd ? clock.ticks() + STORE_MS / 2 : 0
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'cursor_expired') throw error
-      telemetry.log.warn('webhook_events_expired', { webhook: id, clientId })
-      unstored.lastFailure = 'events were deleted because of their age before they could be sent'
+      noteDeleted()
       position = (await readEnds(app, clientId)).trimmed
     }
+  }
+
+  /** Notes that events left the feed before they could be sent. */
+  function noteDeleted(): void {
+    telemetry.log.warn('webhook_events_expired', { webhook: id, clientId })
+    unstored.lastFailure = 'events were deleted before they could be sent'
   }
 
   function sendEvents(): void {
@@ -247,6 +252,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
       const event = bySeq.get(seq)
       // The event was deleted, because of its age or because its user took the permission back.
       const answer = event === undefined ? null : await send(event)
+      if (event === undefined) noteDeleted()
       if (answer !== null && signal.aborted && !answer.isOk) return
       unstoredRetries++
       if (answer !== null) count(answer)
@@ -277,6 +283,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     const event = retry === undefined ? main?.event : (await readEventsAt(app, clientId, [retry.seq]))[0]
     if (retry !== undefined && event === undefined) {
       unstored.done.push(retry)
+      noteDeleted()
       return true
     }
     if (event === undefined) return true

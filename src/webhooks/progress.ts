@@ -58,7 +58,7 @@ export async function claimWebhooks(root: RootDb, not: readonly string[], limit:
           ))
           or exists (select from webhook_deliveries d where d.webhook_id = w.id and d.done_at is null)
         )
-      order by w.id limit ${limit}::int for update skip locked
+      order by random() limit ${limit}::int for update of w skip locked
     )
     returning id, client_id, epoch, cursor, failures, case when probe_at is not null then (greatest(0, extract(epoch from probe_at - now())) * 1000)::float8 end as probe_ms, is_full, disabled_at, ${SETTINGS}`.execute(
     root,
@@ -137,7 +137,7 @@ export async function storeProgress(
   { parked, done, failed, attempts, delivered, lastFailure }: Unstored,
   { cursor, failures, probeMs, waiting, ends, isReleased }: Standing,
 ): Promise<StoredProgress | null> {
-  const isFailing = failures >= MAX_FAILURES_IN_A_ROW
+  const isFailing = failures >= MAX_FAILURES_IN_A_ROW && delivered === 0
   return retrying(() =>
     root.transaction().execute(async (db) => {
       const { rows } = await sql<StoredProgress>`
@@ -145,7 +145,7 @@ export async function storeProgress(
           cursor = greatest(cursor, ${cursor}::bigint),
           lease_ends_at = case when ${isReleased}::boolean then null else now() + make_interval(secs => ${LEASE_MS / 1_000}::int) end,
           failures = ${failures}::int,
-          failing_since = case when ${failures}::int = 0 then null else coalesce(failing_since, now()) end,
+          failing_since = case when ${failures}::int = 0 then null when ${delivered > 0}::boolean then now() else coalesce(failing_since, now()) end,
           probe_at = now() + make_interval(secs => ${probeMs === null ? null : probeMs / 1_000}::float8),
           is_full = ${waiting >= MAX_RETRIES}::boolean,
           delivered = delivered + ${delivered}::bigint,
