@@ -29,7 +29,7 @@ const DATA: Partial<Record<EventType, Record<string, JsonSchema>>> & Record<stri
   transaction,
   transfer,
   approval,
-  signature: { id: text, kind: text, class: text, hash: text },
+  signature: { id: text, kind: text, class: text, hash: text, reference: maybe('string') },
   user: {},
   consent,
   grant: {},
