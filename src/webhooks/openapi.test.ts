@@ -21,7 +21,7 @@ test('the documented data of an event are those that it has', () => {
   const place = { state: 'SUBMITTED', blockHash: null, times: 0, failures: 0 }
   const mined = { ...place, state: 'MINED', blockHash: 'ab' }
   const write = { id: 'tx_1', hash: 'cd', blockNumber: 1, steps: [{ state: 'MINED', at: '' }], before: place }
-  const row = { id: 'a', state: 'approved', rule: 'r', expires_at: '', kind: 'k', class: 'c', hash: '\\x00', permissions: ['x'], updated_at: '', created_at: '' } // prettier-ignore
+  const row = { id: 'a', state: 'approved', rule: 'r', expires_at: '', kind: 'k', class: 'c', hash: '\\x00', reference: null, permissions: ['x'], updated_at: '', created_at: '' } // prettier-ignore
   const transfer = {
     ...{ id: 't', direction: 0, tokenType: 'ERC20', token: 'ab'.repeat(20), tokenId: null, value: '01' },
     ...{ from: 'ab'.repeat(20), to: 'ab'.repeat(20), hash: 'ab', logIndex: 0, blockNumber: 1, blockHash: 'ab' },
