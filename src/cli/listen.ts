@@ -96,7 +96,7 @@ async function readPage(
   const query = new URLSearchParams({ cursor, wait: String(wait) })
   if (reader.types !== undefined) query.set('types', reader.types)
   const headers = { authorization: `Bearer ${await reader.authorize()}` }
-  const response = await send(`${reader.origin}/v1/events?${query}`, { headers }, reader.signal, READ_MS)
+  const response = await send(`${reader.origin}/v1/events?${query.toString()}`, { headers }, reader.signal, READ_MS)
   const next = response.headers.get('x-next-cursor')
   if (response.ok && next !== null) return { events: (await response.json()) as WireEvent[], cursor: next }
   throw await problemOf(response)
