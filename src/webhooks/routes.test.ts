@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { command } from '../../test/kit/command.ts'
+import { testPooler } from '../../test/kit/database.ts'
 import { freePort } from '../../test/kit/ports.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
@@ -218,8 +219,10 @@ test('the OpenAPI document has the requests that webhooks send', async () => {
 
 test('the commands of an operator work beside the running server', async () => {
   await machine('stand')
+  const { DATABASE_URL } = here.app.config
+  const env = { DATA_DIR: here.dataDir, ...(DATABASE_URL === undefined ? {} : { DATABASE_URL, DATABASE_POOLER: testPooler }) } // prettier-ignore
   const run = async (...words: string[]) => {
-    const { code, out, err } = await command({ DATA_DIR: here.dataDir }, ['webhook', ...words])
+    const { code, out, err } = await command(env, ['webhook', ...words])
     assert.equal(code, 0, `${words.join(' ')}: ${err}`)
     return out
   }
@@ -236,6 +239,6 @@ test('the commands of an operator work beside the running server', async () => {
   await until('the event is in the feed', async () => (await here.app.db.selectFrom('events').select('seq').where('client_id', '=', 'stand').execute()).length > 0) // prettier-ignore
   assert.match(await run('replay', webhook.id, '--from', '2020-01-01T00:00:00Z'), /started/)
   assert.match(await run('remove', webhook.id), /removed/)
-  const gone = await command({ DATA_DIR: here.dataDir }, ['webhook', 'show', webhook.id])
+  const gone = await command(env, ['webhook', 'show', webhook.id])
   assert.deepEqual([gone.code, /no webhook/.test(gone.err)], [1, true])
 })
