@@ -1,4 +1,3 @@
-import { parseTransaction } from 'viem/utils'
 import type { PolicyDocument } from '../policy/document.ts'
 import {
   evaluate,
@@ -18,7 +17,9 @@ import { readMessageEvidence, readMessageRow } from '../ledger/message-ledger.ts
 import { readHeldOperation, readOperationRow } from '../ledger/operation-ledger.ts'
 import type { LedgerRow } from '../ledger/record.ts'
 import type { EvidenceBesides } from '../rules/authority.ts'
+import { LedgerDamaged } from '../refusal.ts'
 import { isSponsor } from '../tokens/sponsor.ts'
+import { decodeRlp } from '../../rlp.ts'
 import { openStoreForReading } from '../store.ts'
 
 /**
@@ -169,17 +170,28 @@ function frozen(
 
 /** Builds the question from the signed bytes, which alone show what was agreed to. */
 function questionOf(row: LedgerRow): PolicyQuestion {
-  const tx = parseTransaction(`0x${Buffer.from(row.raw!).toString('hex')}`)
   return {
-    effect: effectOf({
-      chainId: row.chain_id!,
-      from: Buffer.from(row.address),
-      to: Buffer.from(tx.to!.slice(2), 'hex'),
-      value: tx.value ?? 0n,
-      data: Buffer.from((tx.data ?? '0x').slice(2), 'hex'),
-    }),
+    effect: effectOf({ chainId: row.chain_id!, from: Buffer.from(row.address), ...callOf(Buffer.from(row.raw!)) }),
     feeWei: BigInt(row.gas!) * BigInt(row.max_fee!),
     userId: row.user_id,
     clientId: row.client_id!,
   }
 }
+
+/**
+ * Returns the call of a signed transaction. It uses no library: the signer runs this in its own process, beside the keys.
+ * @throws LedgerDamaged
+ * Source: EIP-2718, EIP-155, EIP-2930, EIP-1559, EIP-7702
+ */
+function callOf(raw: Buffer): { to: Buffer; value: bigint; data: Buffer } {
+  const at = FIRST_OF_CALL[raw[0]!] ?? FIRST_OF_LEGACY_CALL
+  const fields = decodeRlp(at === FIRST_OF_LEGACY_CALL ? raw : raw.subarray(1))
+  const [to, value, data] = Array.isArray(fields) ? fields.slice(at, at + 3) : []
+  if (!Buffer.isBuffer(to) || !Buffer.isBuffer(value) || !Buffer.isBuffer(data))
+    throw new LedgerDamaged('A transaction in the ledger cannot be read.')
+  return { to, value: BigInt(`0x0${value.toString('hex')}`), data }
+}
+
+/** Positions of the recipient, which value and data follow: by the type of the transaction, and without a type. */
+const FIRST_OF_CALL: Readonly<Record<number, number>> = { 1: 4, 2: 5, 4: 5 }
+const FIRST_OF_LEGACY_CALL = 3
