@@ -12,7 +12,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readNewest, readEventCursor, readEvents, readTypes } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
@@ -34,17 +34,19 @@ export function events(server: FastifyInstance, app: App): void {
       assertHasFeed(app, reader)
       const feed = feedOf(reader)
       const types = readTypes(query.types)
-      const isStream = /\btext\/event-stream\b/.test(headers.accept ?? '')
+      // HEAD has no body: it would hold the connection as an empty stream, or as a request that waits.
+      const isHead = request.method === 'HEAD'
+      const isStream = !isHead && /\btext\/event-stream\b/.test(headers.accept ?? '')
       const last = isStream ? headers['last-event-id'] : undefined
       const cursor = typeof last === 'string' && last !== '' ? last : query.cursor
-      const after = cursor === undefined ? null : cursor === 'now' ? (await readEnds(app, feed.clientId)).newest : readEventCursor(cursor) // prettier-ignore
+      const after = cursor === undefined ? null : cursor === 'now' ? await readNewest(app, feed.clientId) : readEventCursor(cursor) // prettier-ignore
       if (isStream) {
         await streamEvents(app, request, reply, { after, types })
         return reply
       }
       const limit = Number(query.limit ?? '100')
       let page = await readEvents(app, feed, { after, types, limit })
-      const until = app.clock.ticks() + Number(query.wait ?? '0') * 1_000
+      const until = app.clock.ticks() + (isHead ? 0 : Number(query.wait ?? '0')) * 1_000
       const gone = new AbortController()
       reply.raw.once('close', () => gone.abort())
       const signal = AbortSignal.any([closing.signal, gone.signal])
