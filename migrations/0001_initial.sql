@@ -316,7 +316,7 @@ create table transactions (
   effective_gas_price bytea,
   succeeded boolean,
   revert jsonb,
-  transitions jsonb not null,
+  transitions jsonb not null check (jsonb_typeof(transitions) = 'array'),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (chain_id, sender, nonce)
@@ -552,7 +552,7 @@ create table operations (
   charged numeric(78,0) not null,
   hour timestamptz not null,
   is_counted boolean not null default false,
-  transitions jsonb not null default '[]',
+  transitions jsonb not null default '[]' check (jsonb_typeof(transitions) = 'array'),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 ) with (fillfactor = 80);
@@ -941,6 +941,10 @@ begin
     own_hash := new.hash;
   else
     select hash into own_hash from transactions where id = new.outer_id;
+  end if;
+  -- The row lost its intent, and has a new id that no caller was told.
+  if tg_op = 'UPDATE' and old.id <> new.id and own_hash is null then
+    return null;
   end if;
   insert into facts (kind, chain_id, account_id, client_id, subject, data) values (
     'write', new.chain_id, new.account_id, new.client_id, 'transaction:' || new.id,

@@ -143,8 +143,11 @@ function describeWrite(fact: WrittenFact, write: WriteFact): DescribedEvent[] {
   const events: DescribedEvent[] = []
   let outcome = before === null ? null : outcomeOf(fact, before)
   let hasBytes = before?.state === 'SUBMITTED'
-  const add = (type: EventType, key: string, step: Transition, more: Record<string, unknown> = {}) =>
-    events.push({ id: idOf(fact, type, key), type, data: { ...dataOf(write, step), ...more } })
+  const add = (type: EventType, key: string, step: Transition, more: Record<string, unknown> = {}) => {
+    // The database that has lost a fee bump does not know whether its bytes were the first ones.
+    const idType = type === 'transaction.resubmitted' ? 'transaction.submitted' : type
+    events.push({ id: idOf(fact, idType, key), type, data: { ...dataOf(write, step), ...more } })
+  }
   for (const step of steps) {
     if (step.state === 'FINALIZED') {
       add('transaction.finalized', placeKey(write), step)

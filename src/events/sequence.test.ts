@@ -237,3 +237,26 @@ test('a block of a chain whose clock is far ahead does not stop the feeds', asyn
   await noteTransfers(db, 31_337, 'detected', 1)
   assert.equal(await sequence(db), 1)
 })
+
+test('a row that somebody damaged does not stop the feeds: its change is logged, and the next events come', async () => {
+  const { db } = database
+  await allowedAccount()
+  await sql`update consents set permissions = '{"damaged": true}' where account_id = ${ACCOUNT}::uuid`.execute(db)
+  await freeze()
+  const logged: unknown[] = []
+  assert.equal(await sequence(db, (fact) => logged.push([fact.kind, fact.subject])), 2)
+  assert.deepEqual(logged, [['consent', `account:${ACCOUNT}`]])
+  const { rows } = await sql`select 1 from events where client_id = 'shop' and type = 'account.frozen'`.execute(db)
+  assert.equal(rows.length, 1)
+})
+
+test('transitions are a list in each row, so that noting one never fails', async () => {
+  for (const table of ['transactions', 'operations']) {
+    const { rows } = await sql<{ rule: string }>`select pg_get_constraintdef(oid) as rule from pg_constraint
+      where conrelid = ${table}::regclass and contype = 'c'`.execute(database.db)
+    assert.ok(
+      rows.some(({ rule }) => rule.includes('jsonb_typeof(transitions)')),
+      table,
+    )
+  }
+})
