@@ -108,7 +108,7 @@ test('bytes that the database has lost, a fee bump among them, come again from t
   )
 })
 
-test('the feed has no event of an id that no caller was told', async () => {
+test('a nonce whose intent was never signed has no event when another transaction uses it', async () => {
   const writer = await world.writer('untold')
   const { answer } = await world.add(world.first, writer)
   const { id } = answer

@@ -25,19 +25,23 @@ const MAX_DELAY_MS = 30_000
  * network or the service.
  */
 export async function* readFeed(
-  { get, sleep }: Requests,
+  { get, sleep, now }: Requests,
   { cursor, types, signal }: EventsOptions = {},
 ): AsyncGenerator<EventPage> {
   let at = cursor
   let wait = 0
   for (let delayMs = FIRST_DELAY_MS; !isOver(signal);) {
     try {
+      const askedAt = now()
       const query = { cursor: at, types: types?.join(','), wait, limit: 1_000 }
       const { body, headers } = await get<FeedEvent[]>('/v1/events', query, { signal })
       at = headers.get('x-next-cursor')!
+      // The service did not wait, because too many requests wait already.
+      const isEarly = wait > 0 && body.length === 0 && now() - askedAt < FIRST_DELAY_MS
       wait = WAIT_SECONDS
       delayMs = FIRST_DELAY_MS
       if (body.length > 0) yield { events: body, cursor: at }
+      if (isEarly) await sleep(FIRST_DELAY_MS, signal)
     } catch (error) {
       // What another attempt can mend: the service did not respond, or said when to come again.
       if (isOver(signal) || (error as { name?: string }).name !== 'Busy') throw error

@@ -69,6 +69,7 @@ export type Requests = {
    */
   act<T>(path: string, options: CallOptions, recover: (options?: CallOptions) => Promise<T>): Promise<T>
   sleep: Clock['sleep']
+  now: Clock['now']
 }
 
 const MAX_TRIES = 5
@@ -225,6 +226,7 @@ export function openRequests(options: ClientOptions): Requests {
     ask: async (path, body, of = {}) => (await settle({ path, body }, of, null)) as Answer<never>,
     act: async (path, of, recover) => (await settle({ method: 'POST', path }, of, recover, false)).body as never,
     sleep: clock.sleep,
+    now: clock.now,
   }
 }
 
