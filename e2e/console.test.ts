@@ -44,6 +44,21 @@ async function fill(): Promise<void> {
     tokenKeys: app.tokenKeys.keys.map(({ kid }) => kid),
     policy: { version: 3, hash: 'ab'.repeat(32), state: 'refused', rules: 12, asksUsers: true, since: 0, problem: 'the signature of key 2 is missing' }, // prettier-ignore
   })) as unknown as Signer['health']
+  app.signer.signatures = (async ({ intentId }: { intentId: string }) => ({
+    signatures: [{ kind: 'send', hash: `0x${`b${intentId.at(-1)}`.repeat(32)}`, rule: 'payments-below-100' }],
+    hasMore: false,
+    head: '',
+  })) as unknown as Signer['signatures']
+  app.signer.tryPolicy = (async () => ({
+    ...{ problem: null, version: 4, hash: 'cd'.repeat(32), records: { first: 501, last: 1_000 } },
+    words: ['rest allows everything', 'no-drains denies approvals above 1000000'],
+    doubts: ['rest allows every call of every contract'],
+    ...{ signatures: 431, refused: 1, allowed: 1 },
+    differences: (['draft', 'in force'] as const).map((refusedBy, index) => ({
+      ...{ seq: 900 - index, at: 1_770_000_000_000, userId: 'DEV-una', clientId: 'demo', chainId: 31_337 },
+      ...{ intentId: ID, refusedBy, rule: 'no-drains', reason: 'it is a deny rule' },
+    })),
+  })) as unknown as Signer['tryPolicy']
   await db
     .insertInto('networks')
     .values([
@@ -55,7 +70,7 @@ async function fill(): Promise<void> {
     select chain_id, 18200345, ${hash('02')}, 0, 1, now() + interval '1 hour' from networks`.execute(db)
   await obtainTokens(world, { username: 'una' })
   await obtainTokens(world, { username: 'bob' })
-  await createApplication(app, { name: 'Orchard shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], quotas: [{ counts: 'writes', limit: 1_000, per: 'day' }] }) // prettier-ignore
+  await createApplication(app, { name: 'Orchard shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], quotas: [{ counts: 'writes', limit: 1_000, per: 'day' }], sponsor: { perUser: '1000000000000000', perApplication: '20000000000000000' } }) // prettier-ignore
   const to = addressOf('DEV-bob').slice(2).padStart(64, '0')
   for (const nonce of [1, 2, 3]) {
     const id = `${ID.slice(0, -1)}${nonce}`
@@ -71,6 +86,16 @@ async function fill(): Promise<void> {
       .execute()
     await db.insertInto('attempts').values({ chain_id: 31_337, hash: hash(`b${nonce}`), transaction_id: id, gas_limit: 60_000, max_fee: toWord(2_500_000_000n) }).execute() // prettier-ignore
   }
+  await db
+    .updateTable('transactions')
+    .set({
+      state: 'REVERTED',
+      block_number: 18_200_300,
+      block_hash: hash('03'),
+      revert: JSON.stringify({ reason: 'ERC20: transfer amount exceeds balance' }),
+    } as never) // prettier-ignore
+    .where('id', '=', ID)
+    .execute()
   await db.insertInto('waits').values({ chain_id: 31_337, sender: SENDER(), nonce: 3, trouble: 'fee_cap_reached', detail: 'The base fee is 90000000000 wei per gas, and the operator allows 50000000000.', since: new Date() }).execute() // prettier-ignore
   await db.insertInto('stopped_lanes').values({ chain_id: 9, sender: SENDER(), nonce: 7, reason: 'x' }).execute()
   const bob = accountIdOf('DEV', 'bob')
@@ -106,6 +131,7 @@ const PAGES = {
   overview: '/console',
   search: '/console/search?q=una',
   transaction: `/console/transactions/${ID.slice(0, -1)}3`,
+  reverted: `/console/transactions/${ID}`,
   user: '/console/users/DEV-una',
   applications: '/console/applications',
   application: '/console/applications/shop',
@@ -126,6 +152,19 @@ test('every page of the console is readable on a phone and a desktop, light and 
     await look(page, join(folder, `console-${name}-open.png`))
     await page.setViewportSize({ width: 390, height: 844 })
   }
+  await page.context().close()
+})
+
+test('the outcome of a draft and of a repeated call is readable on a phone', { skip }, async () => {
+  const page = await open('en', '/console/policy')
+  await page.getByLabel('Policy document or signed file').fill('{"version":4,"rules":[]}')
+  await page.getByRole('button', { name: 'Check and replay' }).click()
+  await page.getByText('Of 431 signatures').waitFor()
+  await lookAround(page, (view) => join(folder, `console-draft-${view}.png`))
+  await page.goto(`${world.origin}/console/transactions/${ID}`)
+  await page.getByRole('button', { name: 'Run again at its block' }).click()
+  await page.getByText('This program opens no node').waitFor()
+  await lookAround(page, (view) => join(folder, `console-run-again-${view}.png`))
   await page.context().close()
 })
 

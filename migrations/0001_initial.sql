@@ -1059,6 +1059,117 @@ create trigger stopped_lanes_changed after update of nonce, hash on stopped_lane
   for each row when ((new.nonce, new.hash) is distinct from (old.nonce, old.hash)) execute function note_lane();
 
 ------------------------------------------------------------------------------------------------------------------------------------------
+-- webhooks: events that are sent to the servers of applications (docs/build/webhooks.md).
+
+-- Each is a cursor into the feed of its application: no row per delivery.
+create table webhooks (
+  id text primary key,
+  client_id text not null,
+  url text not null,
+  -- types and groups of types, such as ["transaction.*"]; ["*"]: all
+  types jsonb not null,
+  -- encrypted (src/store/sealed-secret.ts)
+  secret text not null,
+  -- signs as well until its end, after a rotation
+  old_secret text,
+  old_secret_ends_at timestamptz,
+  -- disabled: nothing is sent until someone enables it
+  disabled_at timestamptz,
+  disabled_reason text check (disabled_reason in ('gone', 'failing', 'secret')),
+  -- every event up to this one was answered, or has a row in webhook_retries
+  cursor bigint not null,
+  -- One process at a time delivers. Each takeover raises the epoch, and every later write of the former process finds no row.
+  epoch bigint not null default 0,
+  lease_ends_at timestamptz,
+  -- failed answers in a row, and since when
+  failures int not null default 0,
+  failing_since timestamptz,
+  -- null: events are sent; otherwise one attempt is made at this time, and all others wait
+  probe_at timestamptz,
+  -- webhook_retries has as many rows as it may have: only those are sent
+  is_full boolean not null default false,
+  delivered bigint not null default 0,
+  last_success_at timestamptz,
+  last_failure_at timestamptz,
+  last_failure text,
+  created_at timestamptz not null default now()
+) with (fillfactor = 70);
+create index webhooks_client on webhooks (client_id);
+
+-- Events that failed, and events that wait behind one of the same subject.
+create table webhook_retries (
+  webhook_id text not null,
+  seq bigint not null,
+  subject text not null,
+  attempts int not null,
+  -- null: waits behind another of its subject, or is dead
+  due_at timestamptz,
+  is_dead boolean not null default false,
+  created_at timestamptz not null default now(),
+  primary key (webhook_id, seq)
+);
+create index webhook_retries_due on webhook_retries (webhook_id, due_at) where due_at is not null;
+create index webhook_retries_subject on webhook_retries (webhook_id, subject, seq) where not is_dead;
+
+-- Attempts that failed, tests and repeats by hand, for seven days. Without done_at: requested, and not sent yet.
+create table webhook_deliveries (
+  id text primary key,
+  webhook_id text not null,
+  kind text not null check (kind in ('event', 'retry', 'probe', 'replay', 'test', 'redelivery')),
+  event_id text not null,
+  -- null: a test, which is in no feed
+  seq bigint,
+  type text not null,
+  attempt int not null,
+  status int,
+  error text,
+  -- the first kilobyte
+  answer text,
+  duration_ms int,
+  created_at timestamptz not null default date_trunc('milliseconds', clock_timestamp()),
+  done_at timestamptz
+);
+create index webhook_deliveries_listed on webhook_deliveries (webhook_id, created_at, id);
+create index webhook_deliveries_requested on webhook_deliveries (webhook_id) where done_at is null;
+
+-- A range of the feed that is sent once more.
+create table webhook_replays (
+  webhook_id text primary key,
+  cursor bigint not null,
+  until_seq bigint not null,
+  failures int not null default 0,
+  due_at timestamptz not null default now(),
+  delivered bigint not null default 0,
+  created_at timestamptz not null default now()
+);
+
+-- Facts about webhooks. An event about a webhook that dies makes none: two webhooks could report each other for ever.
+create function note_webhook() returns trigger language plpgsql as $$
+begin
+  if tg_table_name = 'webhooks' then
+    if has_feed(new.client_id) then
+      insert into facts (kind, client_id, subject, data) values (
+        'webhook', new.client_id, 'webhook:' || new.id,
+        jsonb_build_object('verb', 'disabled', 'id', new.id, 'reason', new.disabled_reason, 'key', new.disabled_at)
+      );
+    end if;
+  else
+    insert into facts (kind, client_id, subject, data)
+    select 'webhook', w.client_id, 'webhook:' || w.id,
+      jsonb_build_object('verb', 'failed', 'id', w.id, 'eventId', 'evt_' || replace(e.id::text, '-', ''), 'eventType', e.type, 'attempts', new.attempts, 'key', new.seq)
+    from webhooks w join events e on e.client_id = w.client_id and e.seq = new.seq
+    where w.id = new.webhook_id and has_feed(w.client_id) and e.type not like 'webhook.%';
+  end if;
+  return null;
+end
+$$;
+
+create trigger webhooks_disabled after update of disabled_at on webhooks
+  for each row when (new.disabled_at is not null and old.disabled_at is null) execute function note_webhook();
+create trigger webhook_retries_died after update of is_dead on webhook_retries
+  for each row when (new.is_dead and not old.is_dead) execute function note_webhook();
+
+------------------------------------------------------------------------------------------------------------------------------------------
 -- console: for its charts, the requests of each five minutes that were answered with success. Written every few seconds by each process,
 -- never by a request; rows are deleted after eight days.
 

@@ -42,6 +42,7 @@ export const SECTIONS = [
       'docs/build/writing-transactions.md',
       'docs/build/transfers.md',
       'docs/build/sign-messages.md',
+      'docs/build/webhooks.md',
       'docs/build/limits-and-quotas.md',
       'docs/build/history-spam.md',
       'docs/build/events.md',

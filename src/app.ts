@@ -7,6 +7,7 @@ import type { Signer } from './signer-wire/client.ts'
 import type { State } from './state.ts'
 import type { RootDb } from './store/db.ts'
 import type { SealKeys } from './store/seal.ts'
+import type { SecretKeys } from './store/secret-keys.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /** Everything that a program has open, passed as an argument. `main.ts` makes one; tests make their own. */
@@ -59,6 +60,8 @@ export type AuthLink = {
   subjectForm: (provider: string) => Promise<RegExp | null | undefined>
   /** publishes a new list of revoked tokens to the signer now */
   publishRevocations: () => Promise<void>
+  /** keys that encrypt the secrets of webhooks: derived ones, which open nothing else */
+  webhookKeys: () => Promise<SecretKeys>
   isThere: () => Promise<boolean>
 }
 

@@ -67,6 +67,10 @@ import { startCountingPeople } from './users/people.ts'
 import { users } from './users/routes.ts'
 import { startMarkingExports } from './users/exported.ts'
 import { startCopyingKeys } from './users/wrapped-keys.ts'
+import { webhookKeysOf } from './webhooks/keys.ts'
+import { webhookRequests } from './webhooks/openapi.ts'
+import { webhooks } from './webhooks/routes.ts'
+import { startDelivering } from './webhooks/worker.ts'
 
 /** Response headers that pages of other origins may read. */
 const EXPOSED = [
@@ -117,7 +121,7 @@ export async function buildServer(app: App, { auth, api, isDraining }: ServerOpt
   const server = openListener(app)
   const { refuseBehindCors } = openGate(server, app)
   if (api === null) keepApart(server, app)
-  await openapi(server, app)
+  await openapi(server, app, { webhooks: api === null ? {} : webhookRequests() })
   // Only the API uses this: the authorization server answers CORS requests itself, by client.
   await server.register(
     cors,
@@ -162,7 +166,11 @@ async function authSlices(server: FastifyInstance, app: App, parts: AuthParts, f
     await developmentIdp(server, { origin: app.authOrigin, redirectUri: `${app.authOrigin}/login/callback/DEV` })
   if (account === null) return
   server.get('/', { schema: { hide: true } }, (_request, reply) => reply.redirect('/account', 303))
-  serveApi(server, app, { forms: formsOf(providers), publish: () => publishNow(app) })
+  serveApi(server, app, {
+    forms: formsOf(providers),
+    publish: () => publishNow(app),
+    webhookKeys: () => webhookKeysOf(app.sealKeys),
+  })
 }
 
 /** Registers the API that applications call, and the explorer pages. */
@@ -182,6 +190,7 @@ async function apiSlices(server: FastifyInstance, app: App, parts: ApiParts, for
   signatures(server, app)
   approvals(server, app)
   events(server, app)
+  webhooks(server, app)
   if (explored !== null) {
     await explorer(server, { rpcUrl: explored.rpcUrl, networkName: explored.chain.name, symbol: explored.chain.symbol })
     demo(server)
@@ -235,7 +244,7 @@ export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
     ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
-    ...[startSequencing(app), startEventSweep(app)],
+    ...[startSequencing(app), startEventSweep(app), startDelivering(app)],
     ...[startWithdrawing(app), startChanging(app), startWatchingSponsors(app), startCountingStopped(app)],
     // A separate API counts its own requests; otherwise the workers of the authorization server store all counts.
     ...(app.auth === null ? [] : [startStoringActivity(app)]),

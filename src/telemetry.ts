@@ -36,6 +36,9 @@ export type Telemetry = {
   signInsFailed: Counter<string>
   people: Gauge<string>
   accountsStopped: Gauge<string>
+  webhookDeliveries: Counter<string>
+  webhookOldest: Gauge<string>
+  webhooksDisabled: Gauge<string>
 }
 
 /**
@@ -225,6 +228,22 @@ export function openTelemetry(name: string, level: string, write?: WriteLine): T
       name: 'people',
       help: 'Accounts by state: signed_in, expected (nobody has signed in yet) and, among both, frozen. Counted every five minutes by each authorization server',
       labelNames: ['state'],
+      registers,
+    }),
+    webhookDeliveries: new Counter({
+      name: 'webhook_deliveries_total',
+      help: 'Attempts to deliver an event to a webhook, by result: delivered, failed, and dead for events that are not sent again',
+      labelNames: ['result'],
+      registers,
+    }),
+    webhookOldest: new Gauge({
+      name: 'webhook_oldest_undelivered_seconds',
+      help: 'Age of the oldest event that an enabled webhook has not received, seconds',
+      registers,
+    }),
+    webhooksDisabled: new Gauge({
+      name: 'webhooks_disabled',
+      help: 'Webhooks that are disabled, because their endpoint failed for days or responded with 410',
       registers,
     }),
     rowsNotAuthentic: new Counter({

@@ -27,3 +27,8 @@ test('the bench of the backfill finds all that its node has', async () => {
     /^300 accounts in 1 groups over 3000 blocks: .* 3300 rows, all that there are/,
   )
 })
+
+test('the bench of the console measures every list', async () => {
+  const told = await bench('console', ['0.001'], { ROUNDS: '2' })
+  assert.equal([...told.matchAll(/: p50 [\d.]+ ms, p99 [\d.]+ ms$/gm)].length, 16)
+})

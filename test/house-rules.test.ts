@@ -111,6 +111,7 @@ const table: Record<string, string[]> = {
   history: [...core, 'users', 'applications', 'tokens', 'follower', 'events'],
   approvals: [...core, 'users', 'applications'],
   events: [...core, 'users', 'applications'],
+  webhooks: [...core, 'applications', 'events'],
   signatures: [...core, 'users', 'applications', 'approvals'],
   transactions: [...core, 'users', 'applications', 'approvals', 'follower', 'sponsors', 'gas'],
   contracts: [...core, 'users', 'applications', 'transactions'],
@@ -130,8 +131,8 @@ const table: Record<string, string[]> = {
     'oauth',
   ],
   'auth-link': [...core, 'users', 'applications', 'oauth'],
-  operator: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors'],
-  console: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors', 'operator'],
+  operator: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors', 'webhooks'],
+  console: [...core, 'users', 'applications', 'oauth', 'transactions', 'sponsors', 'operator', 'webhooks'],
   signer: [
     'errors',
     'ids',
@@ -518,10 +519,11 @@ test('the time is read and waited for by the clock that is passed by hand, and t
 
 /** What asks over HTTP, and whom. Places that others name are asked by the first alone, which judges each address. */
 const waysOut: Record<string, string> = {
-  'oauth/federation/outbound.ts': 'identity providers, and what they name',
+  'http/outbound.ts': 'identity providers and what they name, and webhooks',
   'auth-link/connect.ts': 'the other program of this installation, by its socket',
   'chain/rpc/http.ts': 'nodes of the configuration, on sockets of its own: the speed of a read',
   'cli/reach.ts': 'the operator API',
+  'cli/listen.ts': 'the server of a command line, and the URL to which it forwards events',
   'cli/doctor/check-server.ts': 'the server of this installation, directly and through its proxy',
   'devnet/rpc.ts': 'the node of a development installation',
   'signer/ledger/chain-counts.ts': 'a node of an operator’s command line',

@@ -7,6 +7,7 @@ export type Permission =
   | 'users:directory'
   | 'users:read'
   | 'events:read'
+  | 'webhooks:manage'
 
 /** Permissions that a user gives an application over their own account. */
 export const userPermissions = [
@@ -17,8 +18,8 @@ export const userPermissions = [
   'users:directory',
 ] as const satisfies Permission[]
 
-/** Permissions that only a machine token has: over the users who allowed it, and over the application's own feed of events. */
-export const machinePermissions = ['users:read', 'events:read'] as const satisfies Permission[]
+/** Permissions that only a machine token has: over the users who allowed it, and over the application's own feed of events and its webhooks. */
+export const machinePermissions = ['users:read', 'events:read', 'webhooks:manage'] as const satisfies Permission[]
 
 const all: readonly string[] = [...userPermissions, ...machinePermissions]
 

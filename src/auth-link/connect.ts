@@ -6,6 +6,7 @@
  * Start here for the side of the API, with `serve.ts` for the authorization server.
  */
 
+import { createSecretKey } from 'node:crypto'
 import { Agent, request as ask, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { AuthLink } from '../app.ts'
 import { AppError, isErrorCode } from '../errors.ts'
@@ -40,6 +41,10 @@ export function connectAuth(socketPath: string, { ticks }: Clock): AuthLink & { 
       return forms.known.get(provider)
     },
     publishRevocations: async () => void (await question('POST', '/internal/auth/revocations', {})),
+    webhookKeys: async () => {
+      const told = (await question('GET', '/internal/auth/webhook-keys')) as [string, string][]
+      return new Map(told.map(([kid, key]) => [kid, createSecretKey(Buffer.from(key, 'base64url'))]))
+    },
     isThere: () =>
       question('GET', '/healthz').then(
         () => true,

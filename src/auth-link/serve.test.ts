@@ -16,6 +16,8 @@ import { describeError, type AppError } from '../errors.ts'
 import type { Hex } from '../ids.ts'
 import { openState } from '../state.ts'
 import { listenAtSocket } from '../http/unix-socket.ts'
+import { decryptSecret, encryptSecret, secretKeysOf } from '../store/secret-keys.ts'
+import { connectAuth } from './connect.ts'
 import { keepApart, serveApi } from './serve.ts'
 import { systemClock } from '../clock.ts'
 
@@ -35,7 +37,7 @@ test('an account that the ledger knows and the database lost comes back by the o
   } as unknown as App
   const server = fastify()
   t.after(() => server.close())
-  serveApi(server, app, { forms: new Map(), publish: async () => {} })
+  serveApi(server, app, { forms: new Map(), publish: async () => {}, webhookKeys: () => new Map() })
   const make = async (provider: string, providerUserId: string) => {
     const payload = { provider, providerUserId }
     const answer = await server.inject({ method: 'POST', url: '/internal/auth/accounts', payload })
@@ -86,4 +88,25 @@ test('a separate authorization server answers issuer and pages at AUTH_ORIGIN al
   // Probes of a balancer know no name.
   assert.deepEqual([await statusOf('/healthz', api), await statusOf('/healthz', 'socket')], [200, 200])
   assert.deepEqual([await statusOf('/readyz', api), await statusOf('/readyz', 'socket')], [200, 404])
+})
+
+test('the API gets keys for the secrets of webhooks, and nothing that seals rows', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'chatelaine-serve-'))
+  const socketPath = join(folder, 'auth.sock')
+  const server = fastify()
+  const sealKeys = madeSealKeys()
+  serveApi(server, { sealKeys } as App, { forms: new Map(), publish: async () => {}, webhookKeys: () => secretKeysOf(sealKeys, 'webhook secrets')! }) // prettier-ignore
+  await server.listen({ path: socketPath })
+  const link = connectAuth(socketPath, systemClock)
+  t.after(async () => {
+    link.close()
+    await server.close()
+    await rm(folder, { recursive: true })
+  })
+  const keys = await link.webhookKeys()
+  const text = encryptSecret(secretKeysOf(sealKeys, 'webhook secrets')!, Buffer.from('secret'), 'whk_1')
+  assert.equal(decryptSecret(keys, text, 'whk_1')!.toString(), 'secret')
+  assert.equal(decryptSecret(keys, text, 'whk_2'), null)
+  assert.equal(decryptSecret(secretKeysOf(sealKeys, 'another purpose')!, text, 'whk_1'), null)
+  for (const [kid, key] of keys) assert.ok(!key.equals(sealKeys.macs!.get(kid)!))
 })

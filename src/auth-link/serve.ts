@@ -3,6 +3,7 @@ import { Type, type Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { isFromOurs } from '../http/unix-socket.ts'
+import type { SecretKeys } from '../store/secret-keys.ts'
 import { isSponsorName, SPONSOR_PROVIDER } from '../ids.ts'
 import { makeSponsorAccount, pregenerate } from '../users/pregenerate.ts'
 
@@ -15,7 +16,15 @@ const AccountOf = Type.Object(
 export function serveApi(
   server: FastifyInstance,
   app: App,
-  { forms, publish }: { forms: ReadonlyMap<string, RegExp | null>; publish: () => Promise<void> },
+  {
+    forms,
+    publish,
+    webhookKeys,
+  }: {
+    forms: ReadonlyMap<string, RegExp | null>
+    publish: () => Promise<void>
+    webhookKeys: () => SecretKeys
+  },
 ): void {
   /**
    * POST /internal/auth/accounts: creates an account. The signer, not the API, says which address it has. Errors:
@@ -35,6 +44,14 @@ export function serveApi(
   /** GET /internal/auth/forms: the forms of user ids by provider, and no other settings of providers. */
   server.get('/internal/auth/forms', hidden, () =>
     Object.fromEntries([...forms].map(([name, form]) => [name, form?.source ?? null])),
+  )
+
+  /**
+   * GET /internal/auth/webhook-keys: the keys of the secrets of webhooks, for the program that sends events. They are
+   * derived: nothing leads from them to the keys that sign tokens and seal rows.
+   */
+  server.get('/internal/auth/webhook-keys', hidden, () =>
+    [...webhookKeys()].map(([kid, key]) => [kid, key.export().toString('base64url')]),
   )
 
   /** POST /internal/auth/revocations: publishes a new list to the signer. */

@@ -21,7 +21,7 @@ const ways: Ways<Settings> = {
   ],
   permissions: [
     '--permission <name>',
-    'wallet:read, contracts:read, contracts:write, messages:sign, users:directory, users:read, events:read; repeat for several',
+    'wallet:read, contracts:read, contracts:write, messages:sign, users:directory, users:read, events:read, webhooks:manage; repeat for several',
     collect,
   ],
   allowedOrigins: [

@@ -195,6 +195,17 @@ export const LOG_EVENTS: Record<string, string> = {
   userinfo_unavailable: 'A provider’s userinfo endpoint did not respond. Picture and e-mail address remain unchanged.',
   users_not_counted: 'The metric `people` could not be updated.',
   verb_failed: 'A request to the signer failed because of an internal error.',
+  webhook_disabled:
+    'A webhook was disabled, because its endpoint failed for days or responded with 410. Its application must enable it.',
+  webhook_event_dead: 'The last retry of an event failed. It can be redelivered by hand (docs/build/webhooks.md).',
+  webhook_events_expired:
+    'Events were deleted before a webhook could be sent them. Its application must read the present state.',
+  webhook_not_delivered: 'Delivering a webhook failed because of an internal error. It is retried within a minute.',
+  webhook_replay_ended: 'A replay of a webhook ended, because its endpoint failed 20 times in a row.',
+  webhook_secret_unreadable:
+    'The secret of a webhook cannot be decrypted, and the webhook is disabled. Run `chatelaine webhook rotate-secret`.',
+  webhooks_not_claimed: 'Webhooks with something to send could not be read. It is retried.',
+  webhooks_not_swept: 'Deleting old deliveries of webhooks, or measuring webhooks, failed. It is retried.',
   withdrawal_granted: 'The signer’s user granted a withdrawal from a sponsor.',
   withdrawal_refused: 'A withdrawal was rejected. `code` has the cause.',
   withdrawal_sent: 'Funds of a sponsor were withdrawn.',

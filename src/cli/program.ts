@@ -102,6 +102,13 @@ const FIRST_WORDS: readonly FirstWord[] = [
     add: async (program, shell) => program.addCommand((await import('./sponsor.ts')).sponsor(shell)),
   },
   {
+    name: 'webhook',
+    group: 'Operate',
+    user: SERVER,
+    description: 'manage webhooks of applications: docs/build/webhooks.md',
+    add: async (program, shell) => program.addCommand((await import('./webhook.ts')).webhook(shell)),
+  },
+  {
     name: 'account',
     group: 'Operate',
     user: SERVER,
@@ -189,6 +196,14 @@ const FIRST_WORDS: readonly FirstWord[] = [
     description:
       'verify the signer’s log, or two checkpoints of it, independently of the signer; exit code 1: altered, 2: not checked',
     add: async (program, shell) => (await import('./verify-log.ts')).addVerifyLog(program, shell),
+  },
+  {
+    name: 'listen',
+    group: 'Develop',
+    user: 'any user; with `--user`, the server’s user',
+    arguments: '[options]',
+    description: 'send the events of an application to a local URL, signed and in order, as a webhook does',
+    add: async (program, shell) => program.addCommand((await import('./listen.ts')).listen(shell)),
   },
   {
     name: 'token',

@@ -61,6 +61,13 @@ export async function openOperator(dataDir: string, holder: string | null): Prom
   })
 }
 
+/** Returns the origin of the running development server. @throws Error if there is none */
+export async function originOf(dataDir: string): Promise<string> {
+  const { origin } = JSON.parse(await readFile(join(dataDir, 'dev.json'), 'utf8').catch(() => '{}')) as { origin?: string } // prettier-ignore
+  if (origin === undefined) throw busy(dataDir, null)
+  return origin
+}
+
 /** Builds the registry that works through a running development server. */
 export function registryThrough(ask: AskOperator): Registry {
   const of = (clientId: string): string => `/applications/${encodeURIComponent(clientId)}`

@@ -5,6 +5,7 @@ import { endIn } from '../oauth/sign-out.ts'
 import { operatorActs } from '../operator/acts.ts'
 import { isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
 import { PageError } from '../texts/page-error.ts'
+import { limitsCommand, limitsOf } from './application-limits.ts'
 import { applicationPath, quoted, transactionPath, userPath } from './layout.ts'
 
 type Acts = ReturnType<typeof operatorActs>
@@ -105,6 +106,13 @@ export const ACTIONS = {
     command: (target) => `chatelaine app rotate-secret ${quoted(target)} --end-old`,
     run: ({ acts }, target) => acts.resetSecret(target),
   },
+  'update-application': {
+    least: 'operator',
+    isSensitive: true,
+    back: applicationPath,
+    command: (target, form) => `chatelaine app update ${quoted(target)}${limitsCommand(form)}`,
+    run: ({ acts }, target, form) => acts.update(target, limitsOf(form)),
+  },
   'create-sponsor': {
     least: 'operator',
     isSensitive: false,
@@ -154,8 +162,11 @@ export type ActionName = keyof typeof ACTIONS
 
 const RANKS: Record<ConsoleRole, number> = { owner: 0, operator: 1, support: 2, viewer: 3 }
 
+/** Returns whether a role includes another one. */
+export const includesRole = (role: ConsoleRole, least: ConsoleRole): boolean => RANKS[role] <= RANKS[least]
+
 /** Returns whether a role may do an action. */
-export const mayDo = (role: ConsoleRole, action: ActionName): boolean => RANKS[role] <= RANKS[ACTIONS[action].least]
+export const mayDo = (role: ConsoleRole, action: ActionName): boolean => includesRole(role, ACTIONS[action].least)
 
 function identity(userId: string): string {
   const { provider, subject } = parseUserId(userId) ?? { provider: 'PROVIDER', subject: userId }

@@ -9,6 +9,7 @@ import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor
 import { momentText } from '../store/read-time.ts'
 import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
+import { limitInputs, limitValues } from './application-limits.ts'
 import { nothingThere, type ConsoleDoor } from './door.ts'
 import { applicationPath, card, doneHtml, facts, linkTo, mono, nextLink, table, time, userPath } from './layout.ts'
 
@@ -40,7 +41,9 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
       throw error instanceof AppError && error.code === 'not_found' ? nothingThere() : error
     })
     const [usage, users] = await Promise.all([readUsage(app.db, clientId), listUsers(app, clientId, query.cursor)])
+    const limits = limitValues(one)
     const forms = [
+      actionForm(visit, 'update-application', clientId, { html: limitInputs(words, limits), values: limits }),
       one.suspendedAt === null ? actionForm(visit, 'suspend', clientId) : actionForm(visit, 'resume', clientId),
       ...(one.kind === 'public'
         ? []
@@ -51,7 +54,8 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
       time(words, at),
     ])
     const body = html`!${doneHtml(words, query.done)} !${card(one.name, settingsHtml(words, one), 'h1')}
-    !${forms === '' ? '' : card(words.console.user.acts, forms)} !${card(texts.use, usageHtml(words, usage))}
+    !${card(texts.use, usageHtml(words, usage, one.sponsor))}
+    !${forms === '' ? '' : card(words.console.user.acts, forms)}
     !${card(texts.users, `${table(words, [words.console.operators.userId, texts.since], rows, texts.users)}${nextLink(words, applicationPath(clientId), users.nextCursor === null ? null : { cursor: users.nextCursor })}`)}`
     return { place: 'applications', title: one.name, body }
   })
@@ -70,11 +74,22 @@ function settingsHtml(words: Texts, one: RegisteredApplication): string {
     [texts.network, html`${one.network}`],
     [texts.permissions, html`${one.permissions.join(' ')}`],
     [texts.redirectUris, lines(one.redirectUris)],
+    [texts.contracts, contractsHtml(words, one.sponsor)],
     [texts.origins, one.allowedOrigins.length === 0 ? null : lines(one.allowedOrigins)],
   ])
 }
 
-function usageHtml(words: Texts, { quotas, sponsored }: ApplicationUsage): string {
+function contractsHtml(words: Texts, sponsor: RegisteredApplication['sponsor']): string | null {
+  if (sponsor === null) return null
+  if (sponsor.contracts === null) return html`${words.console.application.anyContract}`
+  return sponsor.contracts.map((contract) => mono(contract)).join('<br />')
+}
+
+function usageHtml(
+  words: Texts,
+  { quotas, sponsored }: ApplicationUsage,
+  sponsor: RegisteredApplication['sponsor'],
+): string {
   const texts = words.console.application
   if (quotas.length === 0 && sponsored === null) return html`<p class="muted">${texts.unlimited}</p>`
   const meter = (used: number | string, limit: number | string, label: string) =>
@@ -85,6 +100,7 @@ function usageHtml(words: Texts, { quotas, sponsored }: ApplicationUsage): strin
   return [
     ...quotas.map(({ counts, per, used, limit }) => meter(used, limit, texts.quota(counts, per))),
     ...(sponsored === null ? [] : [meter(sponsored.used, sponsored.perApplication, texts.budget)]),
+    ...(sponsor === null ? [] : [html`<p class="figures">${texts.perUser}: <b>${sponsor.perUser}</b></p>`]),
   ].join('')
 }
 

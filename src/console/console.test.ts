@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { rehearse, type Rehearsal } from '../../test/rehearsal.ts'
 import { reseal } from '../../test/reseal.ts'
+import { operatorActs } from '../operator/acts.ts'
 import { CONSOLE_ROLES, putOperator, type ConsoleRole } from '../operator/operators.ts'
 import { listActions } from '../operator/actions.ts'
 import { ACTIONS, type ActionName } from './actions.ts'
@@ -103,12 +105,13 @@ const MAY: Record<ActionName, ConsoleRole[]> = {
   resume: ['owner', 'operator'],
   'rotate-secret': ['owner', 'operator'],
   'reset-secret': ['owner', 'operator'],
+  'update-application': ['owner', 'operator'],
   'create-sponsor': ['owner', 'operator'],
   'set-network': ['owner', 'operator'],
   'add-operator': ['owner'],
   'remove-operator': ['owner'],
 }
-const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
+const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'update-application', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
 
 test('each role may do only its actions: the table of refusals', async (t) => {
   const actions = Object.keys(ACTIONS) as ActionName[]
@@ -184,4 +187,32 @@ test('an owner gives and ends roles, under their own name in the record, but nev
       ['DEV-olga', 'console', 'remove-operator', 'DEV-newbie', null],
     ],
   )
+})
+
+test('two owners who remove or demote each other at once leave one owner', async () => {
+  const { db, sealKeys } = world.app
+  const ends = ['remove', 'demote'] as const
+  for (const [first, second] of ends.flatMap((one) => ends.map((other) => [one, other] as const))) {
+    await db.deleteFrom('operators').execute()
+    for (const userId of ['DEV-olga', 'DEV-otto'] as const)
+      await putOperator({ db, sealKeys }, { userId, role: 'owner' })
+    // Both roles were read before: each request has passed the check of its page.
+    const end = (by: 'DEV-olga' | 'DEV-otto', how: 'remove' | 'demote') => {
+      const acts = operatorActs({ db, readSealKeys: async () => sealKeys }, { name: by, via: 'console' })
+      const other = by === 'DEV-olga' ? 'DEV-otto' : 'DEV-olga'
+      return how === 'remove' ? acts.removeOperator(other) : acts.addOperator(other, 'viewer')
+    }
+    const done = await Promise.allSettled([end('DEV-olga', first), end('DEV-otto', second)])
+    assert.deepEqual(done.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'], `${first}, ${second}`)
+    const owners = await db.selectFrom('operators').select('user_id').where('role', '=', 'owner').execute()
+    assert.equal(owners.length, 1, `${first}, ${second}`)
+  }
+})
+
+test('the table of actions in the documentation is that of the code', async () => {
+  const text = await readFile(new URL('../../docs/operate/console.md', import.meta.url), 'utf8')
+  const rows = [...text.matchAll(/^\| `([a-z-]+)` \| .+ \| (owner|operator|support) \| (yes|no) \|$/gm)]
+  const said = rows.map(([, name, least, sensitive]) => [name, least, sensitive === 'yes'])
+  const coded = Object.entries(ACTIONS).map(([name, { least, isSensitive }]) => [name, least, isSensitive])
+  assert.deepEqual(said, coded)
 })

@@ -40,7 +40,11 @@ export type ConsoleDoor = {
   /** Registers a page that any role may read. */
   page(path: string, draw: (visit: ConsoleVisit) => Promise<ConsoleContent>): void
   /** Registers a form. `work` returns a path to redirect to, or a page. */
-  post(path: string, work: (visit: PostedVisit) => Promise<string | ConsoleContent>): void
+  post(
+    path: string,
+    work: (visit: PostedVisit) => Promise<string | ConsoleContent>,
+    options?: { maxBytes: number },
+  ): void
 }
 
 /** Opens the entry: it finds the operator by the session, and reads the role from the database at each request. */
@@ -93,8 +97,10 @@ export function openConsoleDoor(server: FastifyInstance, app: App, { provider, s
         return show(arrived.visit, await draw(arrived.visit))
       })
     },
-    post(path, work) {
-      server.post(path, { schema: { hide: true }, config: { admission: 'vital' } }, async (request, reply) => {
+    post(path, work, options) {
+      const limited = options === undefined ? {} : { bodyLimit: options.maxBytes }
+      const route = { schema: { hide: true }, config: { admission: 'vital' as const }, ...limited }
+      server.post(path, route, async (request, reply) => {
         const arrived = await arrive(request, reply)
         if (arrived === null) return leave(reply, '/console')
         const { visit, visitor } = arrived

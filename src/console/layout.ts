@@ -112,6 +112,9 @@ export const doneHtml = ({ console: texts }: Texts, done: string | undefined): s
 export const time = (words: Texts, at: Date | string | null): string =>
   at === null ? '' : timeHtml(words, new Date(at))
 
+/** Renders that something is unknown. */
+export const unknownHtml = ({ console: texts }: Texts): string => html`<span class="muted">${texts.unknown}</span>`
+
 export const code = (text: string): string => html`<code>${text}</code>`
 
 export const linkTo = (href: string, text: string): string => html`<a href="${href}">${text}</a>`
@@ -133,4 +136,4 @@ export const userPath = (userId: string): string => `/console/users/${encodeURIC
 
 /** Quotes an argument for a POSIX shell, if it needs quotes. */
 export const quoted = (argument: string): string =>
-  /^[\w.:@/-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", String.raw`'\''`)}'`
+  /^[\w.:@/=-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", String.raw`'\''`)}'`

@@ -4,8 +4,21 @@ import { checksumAddress } from '../digits.ts'
 import { toHex } from '../hex.ts'
 import { toOperation } from '../transactions/operation.ts'
 import { decodedCall } from './calls.ts'
+import { readRules } from './signer-rules.ts'
 import type { ConsoleContent, ConsoleVisit } from './door.ts'
-import { applicationPath, card, facts, linkTo, long, mono, table, time, transactionPath, userPath } from './layout.ts'
+import {
+  applicationPath,
+  card,
+  facts,
+  linkTo,
+  long,
+  mono,
+  table,
+  time,
+  transactionPath,
+  unknownHtml,
+  userPath,
+} from './layout.ts'
 
 /** Builds the page of an operation, which a sponsor sends; null if there is none with this id. */
 export async function operationContent(app: App, { words }: ConsoleVisit, id: string): Promise<ConsoleContent | null> {
@@ -14,6 +27,7 @@ export async function operationContent(app: App, { words }: ConsoleVisit, id: st
   if (row === undefined) return null
   const texts = words.console.transaction
   const account = await db.selectFrom('accounts').select('user_id').where('account_id', '=', row.account_id).executeTakeFirst() // prettier-ignore
+  const rules = account === undefined ? null : await readRules(app, { userId: account.user_id, intentId: row.id })
   const title = texts.title(row.id)
   const calls = toOperation(row).calls.map(({ to, value, data }) => {
     // The ABI is that of a single call.
@@ -39,6 +53,7 @@ export async function operationContent(app: App, { words }: ConsoleVisit, id: st
       [texts.state, html`${row.state}!${row.is_final ? html` <span class="badge good">${texts.isFinal}</span>` : ''}`],
       [texts.user, account === undefined ? null : linkTo(userPath(account.user_id), account.user_id)],
       [texts.application, linkTo(applicationPath(row.client_id), row.client_id)],
+      [texts.signedBy, rules === null ? html`<span class="muted">${texts.signerDown}</span>` : [...rules.values()].map(mono).join(' ') || unknownHtml(words)], // prettier-ignore
       [texts.block, row.block_number === null ? null : html`${row.block_number}`],
       [texts.reference, row.reference === null ? null : long(row.reference)],
       [texts.revert, revert === null ? null : html`<span class="danger">${revert.reason ?? ''}</span>`],

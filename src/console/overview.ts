@@ -1,21 +1,31 @@
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
+import { listActions } from '../operator/actions.ts'
+import type { OperatorAction } from '../operator/wire.ts'
 import type { Texts } from '../texts/en.ts'
 import { ACTIVITY_KINDS, readActivity, type ActivitySeries } from './activity.ts'
 import type { ConsoleDoor } from './door.ts'
-import { card, table, time } from './layout.ts'
+import { card, linkTo, mono, table, time } from './layout.ts'
 import { findProblems, type ConsoleProblem } from './problems.ts'
+
+/** Newest actions on the page. */
+const CHANGES = 5
 
 /** Registers GET /console: the known problems with their next steps, and the use of the last hour and day. */
 export function overviewPage(app: App, door: ConsoleDoor): void {
   door.page('/console', async ({ words }) => {
-    const [problems, activity] = await Promise.all([findProblems(app), readActivity(app)])
+    const [problems, activity, actions] = await Promise.all([
+      findProblems(app),
+      readActivity(app),
+      listActions(app.db, { limit: CHANGES }),
+    ])
     const texts = words.console.overview
     const charts = ACTIVITY_KINDS.map((kind) => chart(words, texts[kind], activity[kind])).join('')
     const apart = app.config.AUTH_SOCKET === undefined ? '' : html`<p class="muted">${texts.apart}</p>`
     const body = html`
       <h1>${words.console.title}</h1>
       !${card(texts.wrong, `${problemsHtml(words, problems)}${apart}`)}
+      !${card(texts.changes, changesHtml(words, actions))}
       <section class="stack tight">
         <h2>${texts.activity}</h2>
         <p class="muted"><small>${texts.activityHint}</small></p>
@@ -37,6 +47,18 @@ function problemsHtml(words: Texts, problems: ConsoleProblem[]): string {
   return html`<ul class="rows problems">
     !${problems.map(item).join('')}
   </ul>`
+}
+
+function changesHtml(words: Texts, actions: OperatorAction[]): string {
+  const { audit: texts, nav } = words.console
+  const titles = [texts.at, texts.actor, texts.action, texts.target]
+  const rows = actions.map(({ at, actor, action, target }) => [
+    time(words, at),
+    mono(actor),
+    mono(action),
+    mono(target),
+  ])
+  return `${table(words, titles, rows, words.console.overview.changes)}<p>${linkTo('/console/audit', nav.audit)}</p>`
 }
 
 const WIDTH = 240

@@ -4,7 +4,8 @@ import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { openBrowser, textOf, type Page } from '../../test/kit/browser.ts'
 import { addressOf, obtainTokens, rehearse, type Rehearsal } from '../../test/rehearsal.ts'
-import { fromHex } from '../hex.ts'
+import { RpcError } from '../chain/rpc/failures.ts'
+import { fromHex, toHex } from '../hex.ts'
 import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
 import { listActions } from '../operator/actions.ts'
@@ -94,6 +95,7 @@ test('a transaction shows its call, attempts, and the problem that it waits for;
       since: new Date(),
     })
     .execute()
+  await db.updateTable('transactions').set({ reference: '<order> 17' }).where('id', '=', id).execute()
   const page = await go(`/console/transactions/${id}`)
   const text = textOf(page.text)
   for (const one of [
@@ -101,6 +103,7 @@ test('a transaction shows its call, attempts, and the problem that it waits for;
     /transfer\(address,uint256\) address to: &#34;0x[0-9a-fA-F]{40}&#34; uint256 amount: &#34;1500&#34;/,
     /Earlier open nonces of the account: 2\. The first one is 1\./,
     /fee_cap_reached The base fee is 9\./,
+    /Reference &#60;order&#62; 17/,
     /0x(b3){32} transaction 2\.5 .* not yet/,
     new RegExp(`chatelaine transaction cancel ${id}`),
   ])
@@ -241,6 +244,7 @@ test(
         ['/users/DEV-una', 'resume-account', { confirm: 'DEV-una' }],
         ['/applications/shop', 'suspend', {}],
         ['/applications/shop', 'resume', { confirm: 'shop' }],
+        ['/applications/shop', 'update-application', { confirm: 'shop', 'writes-day': '9' }],
         ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
       ] as const) {
         const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
@@ -254,6 +258,113 @@ test(
     }
   },
 )
+
+test('quotas and gas budget of an application are changed together, by its name, and recorded', async () => {
+  const { app } = world
+  await createApplication(app, { name: 'Stall', clientId: 'stall', network: 'devnet', redirectUris: ['https://stall.example/back'], sponsor: { perUser: '5', perApplication: '50', contracts: [addressOf('DEV-bob')] } }) // prettier-ignore
+  const page = await go('/console/applications/stall')
+  assert.match(page.text, /name="perUser"\s+value="5"/)
+  const set = await browser.submit(page, '/act/update-application', { confirm: 'stall', 'writes-day': '100', 'reads-hour': '', perUser: '7', perApplication: '70' }) // prettier-ignore
+  const text = textOf(set.text)
+  assert.match(text, /writes per day: 0 \/ 100/)
+  assert.match(text, /Gas budget of one user in 24 hours, wei: 7/)
+  assert.match(text, /chatelaine app update stall --quota writes&#61;100\/day --sponsor-per-user 7 --sponsor-per-application 70/) // prettier-ignore
+  // The form has no contracts: they remain.
+  assert.ok(text.includes(addressOf('DEV-bob').toLowerCase()))
+  const [action] = await listActions(app.db)
+  assert.deepEqual([action!.actor, action!.action, action!.target, (action!.after!.quotas as unknown[]).length], ['DEV-opal', 'update-application', 'stall', 1]) // prettier-ignore
+  const wrongs: Record<string, string>[] = [
+    { perUser: '7' },
+    { 'writes-day': 'many' },
+    { 'writes-day': '0' },
+    { perUser: '-1', perApplication: '1' },
+  ]
+  for (const wrong of wrongs) {
+    const refused = await browser.submit(page, '/act/update-application', { confirm: 'stall', ...wrong })
+    assert.equal(refused.status, 400, JSON.stringify(wrong))
+  }
+  assert.equal((await listActions(app.db))[0]!.seq, action!.seq)
+  const ended = await browser.submit(page, '/act/update-application', { confirm: 'stall' })
+  assert.match(textOf(ended.text), /No quota and no gas budget\./)
+  assert.match(textOf(ended.text), /chatelaine app update stall --no-quota --no-sponsor/)
+})
+
+test('a request id leads to the log of the servers', async () => {
+  const found = await go('/console/search?q=6f1c0a7e-0f0d-4a59-8c52-2f3f2b6a8a11')
+  assert.match(textOf(found.text), /journalctl --output cat --grep 6f1c0a7e-0f0d-4a59-8c52-2f3f2b6a8a11/)
+  assert.ok(!(await go('/console/search?q=tx_none')).text.includes('journalctl'))
+})
+
+test('a transaction shows the rule by which the signer allowed each attempt, and says when the signer is silent', async () => {
+  const id = await write(60)
+  const { signer } = world.app
+  const { hash: stored } = await world.app.db.selectFrom('attempts').select('hash').where('transaction_id', '=', id).executeTakeFirstOrThrow() // prettier-ignore
+  signer.signatures = (async ({ intentId }: { intentId: string }) => ({ signatures: intentId === id ? [{ kind: 'send', hash: toHex(stored), rule: 'small-payments' }] : [] })) as never // prettier-ignore
+  assert.match(textOf((await go(`/console/transactions/${id}`)).text), /2\.5 small-payments/)
+  signer.signatures = async () => Promise.reject(new Error('no answer'))
+  assert.match(textOf((await go(`/console/transactions/${id}`)).text), /The signer does not respond, so its rules are unknown/) // prettier-ignore
+})
+
+test('a reverted transaction is run again before and after its block, by support and above, and nothing is sent', async () => {
+  const reverted = { state: 'REVERTED', block_number: 12, block_hash: hash('12') }
+  const id = await write(61, reverted)
+  const asked: unknown[] = []
+  const words = `0x08c379a0${'20'.padStart(64, '0')}${'4'.padStart(64, '0')}${Buffer.from('poor').toString('hex').padEnd(64, '0')}`
+  const chain = world.app.chains.get(31_337)! as { rpc?: unknown }
+  chain.rpc = {
+    call: async (method: string, [call, block]: [object, string]) => {
+      asked.push([method, call, block])
+      if (block === '0xb') throw new RpcError(3, 'execution reverted', words)
+      return '0x'
+    },
+  }
+  try {
+    const page = await go(`/console/transactions/${id}`)
+    const ran = textOf((await browser.submit(page, '/run-again')).text)
+    assert.match(ran, /11 reverts: poor/)
+    assert.match(ran, /12 succeeds/)
+    assert.match(ran, /eth_call/)
+    assert.deepEqual(
+      asked.map((one) => (one as string[])[0]),
+      ['eth_call', 'eth_call'],
+    )
+    await putOperator(world.app, { userId: 'DEV-opal', role: 'viewer' })
+    assert.ok(!(await go(`/console/transactions/${id}`)).text.includes('/run-again'))
+    assert.equal((await browser.submit(page, '/run-again')).status, 403)
+  } finally {
+    await putOperator(world.app, { userId: 'DEV-opal', role: 'operator' })
+    delete chain.rpc
+  }
+  const apart = textOf((await browser.submit(await go(`/console/transactions/${id}`), '/run-again')).text)
+  assert.match(apart, /This program opens no node\..*eth_call/)
+  const open = await write(62)
+  assert.ok(!(await go(`/console/transactions/${open}`)).text.includes('/run-again'))
+  assert.equal(asked.length, 2)
+})
+
+test('a draft of a policy is checked and compared by the signer, by operators and above; nothing is recorded', async () => {
+  const { signer, db } = world.app
+  const before = (await listActions(db)).length
+  const tried: string[] = []
+  signer.tryPolicy = (async ({ text }: { text: string }) => {
+    tried.push(text)
+    if (text === 'x') return { problem: 'it is not JSON' }
+    const difference = { seq: 9, at: 0, userId: 'DEV-una', clientId: 'demo', chainId: 31_337, intentId: 'tx_9', refusedBy: 'draft', rule: 'none', reason: 'it is a deny rule' } // prettier-ignore
+    return { problem: null, version: 4, hash: 'ab', words: ['none: rejects all'], doubts: ['odd'], records: { first: 1, last: 9 }, signatures: 7, refused: 1, allowed: 0, differences: [difference] } // prettier-ignore
+  }) as never
+  const page = await go('/console/policy')
+  const draft = `{"version":4,"rules":[{"name":"none","effect":"deny","note":"${'&"<'.repeat(5_000)}"}]}`
+  const shown = await browser.submit(page, '/policy/draft', { draft })
+  assert.equal(tried[0], draft)
+  assert.match(textOf(shown.text), /none: rejects all.*Warning: odd.*Of 7 signatures in records 1 to 9, the draft rejects 1 .*DEV-una tx_9 the draft none it is a deny rule/) // prettier-ignore
+  assert.match(textOf((await browser.submit(page, '/policy/draft', { draft: 'x' })).text), /not a valid policy: it is not JSON/) // prettier-ignore
+  assert.match(textOf((await browser.submit(page, '/policy/draft', { draft: 'y'.repeat(70_000) })).text).slice(0, 400), /not a valid policy: &#62; 65536 bytes/) // prettier-ignore
+  await putOperator(world.app, { userId: 'DEV-opal', role: 'support' })
+  assert.equal((await browser.submit(page, '/policy/draft', { draft })).status, 403)
+  assert.ok(!(await go('/console/policy')).text.includes('/policy/draft'))
+  await putOperator(world.app, { userId: 'DEV-opal', role: 'operator' })
+  assert.deepEqual([tried.length, (await listActions(db)).length], [2, before])
+})
 
 test('a form with NUL in a field is rejected, and nothing is recorded', async () => {
   await putOperator(world.app, { userId: 'DEV-nell', role: 'owner' })

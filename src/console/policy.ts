@@ -3,11 +3,14 @@ import type { App } from '../app.ts'
 import type { Texts } from '../texts/en.ts'
 import type { PolicyHealth } from '../signer-wire/wire.ts'
 import type { ConsoleDoor } from './door.ts'
+import { draftForm, registerDraft } from './policy-draft.ts'
 import { card, facts, mono, time } from './layout.ts'
 
 /** Registers GET /console/policy: the policy in force. It is read only, because policies are signed elsewhere. */
 export function policyPage(app: App, door: ConsoleDoor): void {
-  door.page('/console/policy', async ({ words }) => {
+  registerDraft(app, door)
+  door.page('/console/policy', async (visit) => {
+    const { words } = visit
     const title = words.console.nav.policy
     const said = await app.signer.health().then(
       ({ policy }) => policyHtml(words, policy),
@@ -16,7 +19,7 @@ export function policyPage(app: App, door: ConsoleDoor): void {
         return html`<p class="danger">${words.console.problems.signer}</p>`
       },
     )
-    return { place: 'policy', title, body: card(title, `${said}${html`<p class="muted">${words.console.policy.hint}</p>`}`, 'h1') } // prettier-ignore
+    return { place: 'policy', title, body: `${card(title, `${said}${html`<p class="muted">${words.console.policy.hint}</p>`}`, 'h1')}${draftForm(visit, '')}` } // prettier-ignore
   })
 }
 

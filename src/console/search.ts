@@ -5,11 +5,25 @@ import { fromHex } from '../hex.ts'
 import type { Hex } from '../ids.ts'
 import { listPeople } from '../users/people.ts'
 import type { ConsoleDoor } from './door.ts'
-import { applicationPath, card, linkTo, mono, nextLink, time, transactionPath, userPath } from './layout.ts'
+import {
+  applicationPath,
+  card,
+  code,
+  linkTo,
+  long,
+  mono,
+  nextLink,
+  quoted,
+  time,
+  transactionPath,
+  userPath,
+} from './layout.ts'
 
 /** Users on a page of results. */
 const ROWS = 20
 const MAX_TEXT = 200
+/** Form of a request id. No table has them: of a successful write, the response has the transaction id as well. */
+const REQUEST_ID = /^[A-Za-z0-9-]{8,64}$/
 
 /**
  * Registers GET /console/search: `q`, `cursor`. Each way to search uses an index: ids and hashes of transactions, user ids,
@@ -33,12 +47,14 @@ export function searchPage(app: App, door: ConsoleDoor): void {
           ])
     const transactions = ids.map((id) => html`<li>!${linkTo(transactionPath(id), id)}</li>`)
     const users = people.people.map(
-      ({ userId, identities, createdAt }) =>
+      ({ userId, address, identities, createdAt }) =>
         html`<li>
           !${linkTo(userPath(userId), userId)}
           <span class="muted"
-            >${identities.map(({ username }) => username).join(', ')} · !${time(words, createdAt)}</span
+            >${identities.map(({ username, email }) => [username, email].filter((one) => one !== null).join(' ')).join(', ')}
+            · ${words.console.user.created} !${time(words, createdAt)}</span
           >
+          !${address === null ? '' : long(address)}
         </li>`,
     )
     const list = (title: string, items: string[]) =>
@@ -70,7 +86,12 @@ export function searchPage(app: App, door: ConsoleDoor): void {
           ? card(
               text,
               html`<p>${texts.none}</p>
-                <p class="muted">${texts.requests}</p>`,
+                !${
+                  REQUEST_ID.test(text)
+                    ? html`<p>${texts.logCommand}</p>
+                        <p>!${code(`journalctl --output cat --grep ${quoted(text)}`)}</p>`
+                    : ''
+                }`,
             )
           : found
       }

@@ -9,6 +9,8 @@ import { timeText } from '../texts/time.ts'
 import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
 import { decodedCall, gwei } from './calls.ts'
+import { canRunAgain, registerRunAgain, runAgainForm } from './run-again.ts'
+import { readRules } from './signer-rules.ts'
 import { nothingThere, type ConsoleContent, type ConsoleDoor, type ConsoleVisit } from './door.ts'
 import { operationContent } from './operation.ts'
 import {
@@ -23,6 +25,7 @@ import {
   table,
   time,
   transactionPath as pathOf,
+  unknownHtml,
   userPath,
 } from './layout.ts'
 
@@ -43,22 +46,26 @@ export function transactionPage(app: App, door: ConsoleDoor): void {
     if (content === null) throw nothingThere()
     return content
   })
+  registerRunAgain(app, door)
 }
 
 async function transactionContent(app: App, visit: ConsoleVisit, row: TransactionRow): Promise<ConsoleContent> {
   const { words, query } = visit
   const texts = words.console.transaction
-  const [around, attempts, queue, change] = await Promise.all([
-    readAround(app, row),
+  const around = await readAround(app, row)
+  const [rules, attempts, queue, change] = await Promise.all([
+    around.userId === null ? null : readRules(app, { userId: around.userId, intentId: row.id }),
     app.db.selectFrom('attempts').select(ATTEMPT).where('transaction_id', '=', row.id).where('chain_id', '=', row.chain_id).orderBy('created_at').execute(), // prettier-ignore
     row.state === 'SUBMITTED' || row.state === 'BOUND' ? queueHtml(app, words, row) : null,
     readChange(row.id)(app.db),
   ])
   const title = texts.title(row.id)
   const isOpen = row.state === 'SUBMITTED'
-  const forms = isOpen
-    ? `${actionForm(visit, 'speed-up-transaction', row.id)}${row.is_cancel ? '' : actionForm(visit, 'cancel-transaction', row.id)}`
-    : ''
+  const forms = canRunAgain(visit, row)
+    ? runAgainForm(visit, row.id)
+    : isOpen
+      ? `${actionForm(visit, 'speed-up-transaction', row.id)}${row.is_cancel ? '' : actionForm(visit, 'cancel-transaction', row.id)}`
+      : ''
   const asked =
     change === null
       ? ''
@@ -74,6 +81,7 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
     mono(toHex(one.hash)),
     html`${one.is_cancel ? texts.kinds.cancel : texts.kinds.write}`,
     html`${gwei(fromWord(one.max_fee))}`,
+    rules?.get(toHex(one.hash)) === undefined ? unknownHtml(words) : mono(rules.get(toHex(one.hash))!),
     time(words, one.created_at),
     one.queued_nonce !== null
       ? html`${texts.queued}`
@@ -82,10 +90,10 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
         : time(words, one.broadcast_at),
   ])
   const body = html`!${doneHtml(words, query.done)}!${asked}
-  !${card(title, `${factsHtml(app, words, row, around)}${forms}`, 'h1')} !${callCard(words, row)}
-  !${queue === null ? '' : card(texts.queue, queue)}
+  !${card(title, `${factsHtml(app, words, row, around)}${forms}`, 'h1')}
+  !${queue === null ? '' : card(texts.queue, queue)} !${callCard(words, row)}
   !${card(texts.timeline, table(words, [texts.state, words.console.audit.at, texts.block], timeline, texts.timeline))}
-  !${card(texts.attempts, `${table(words, ['Hash', texts.kind, texts.maxFee, texts.signedAt, texts.confirmed], tried, texts.attempts)}${html`<p class="muted"><small>${texts.rule}</small></p>`}`)}`
+  !${card(texts.attempts, `${table(words, ['Hash', texts.kind, texts.maxFee, texts.signedBy, texts.signedAt, texts.confirmed], tried, texts.attempts)}${html`<p class="muted"><small>${rules === null ? texts.signerDown : texts.rule}</small></p>`}`)}`
   return { place: 'other', title, body }
 }
 

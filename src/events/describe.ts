@@ -66,6 +66,10 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of('grant.revoked', momentOf(data), {})]
     case 'account':
       return describeAccount(data as AccountFact, of)
+    case 'webhook': {
+      const { verb, key, ...shown } = data as { verb: 'failed' | 'disabled'; key: string | number }
+      return [of(`webhook.${verb}`, String(key), shown)]
+    }
     case 'lane': {
       const { isStopped, reason, nonce, hash, createdAt } = data as LaneFact
       // A stopped account is stopped again if another foreign transaction appears.

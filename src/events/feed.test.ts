@@ -2,6 +2,7 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
+import { writeContract } from '../contracts/write.ts'
 import { noteUser } from '../applications/registry.ts'
 import { toHex } from '../hex.ts'
 import { speedUpTransaction } from '../transactions/lanes/change.ts'
@@ -63,6 +64,23 @@ test('the feed has an event for each transition of a transaction, in their order
   )
   assert.deepEqual([mined.userId, mined.chainId, found[0]!.data.blockHash], ['DEV-each', 31_337, null])
   assert.ok(found.every(({ sequence: one }, index) => index === 0 || one > found[index - 1]!.sequence))
+})
+
+test('each event of a write has the reference of its request', async () => {
+  const writer = await world.writer('refers')
+  const call = { address: world.probe, abi: 'add(uint256 amount)', args: ['1'] }
+  for (const reference of ['order-17', null]) {
+    const { answer } = await writeContract(
+      world.first.app,
+      writer,
+      { ...call, ...(reference === null ? {} : { reference }) },
+      {},
+    )
+    await world.mine()
+    const found = about(await feed(), answer.id)
+    assert.deepEqual(typesOf(found).slice(0, 2), ['submitted', 'mined'])
+    for (const { data } of found) assert.equal(data.reference, reference)
+  }
 })
 
 test('a reorganisation retracts the event of the block that is gone, by its id; a return of the block is another event', async () => {

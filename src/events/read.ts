@@ -61,10 +61,17 @@ export function readEventCursor(cursor: string): number {
   return seq as number
 }
 
-/** Returns the number of a feed's newest event; 0: there is none. */
-export async function readNewest({ db }: Pick<App, 'db'>, clientId: string): Promise<number> {
-  const row = await db.selectFrom('feeds').select('seq').where('client_id', '=', clientId).executeTakeFirst()
-  return row?.seq ?? 0
+/** Returns the numbers of a feed's last deleted event and of its newest event; 0: there is none. */
+export async function readEnds(
+  { db }: Pick<App, 'db'>,
+  clientId: string,
+): Promise<{ trimmed: number; newest: number }> {
+  const row = await db
+    .selectFrom('feeds')
+    .select(['seq', 'trimmed'])
+    .where('client_id', '=', clientId)
+    .executeTakeFirst()
+  return { trimmed: row?.trimmed ?? 0, newest: row?.seq ?? 0 }
 }
 
 type EventRow = {
@@ -117,6 +124,23 @@ export async function readEvents(
 
 /** The numbers of the feed; null: no event was ever written for it. `looked_to`: of the last event that was looked at. */
 type FeedEnds = { newest: number | null; trimmed: number | null; looked_to: number | null; looked_at: number }
+
+/**
+ * Reads events of a feed by their numbers, as the application sees them by itself. Events that were deleted are missing.
+ */
+export async function readEventsAt(
+  app: Pick<App, 'db' | 'networks'>,
+  clientId: string,
+  seqs: readonly number[],
+): Promise<WireEvent[]> {
+  if (seqs.length === 0) return []
+  const { rows } = await sql<EventRow>`
+    select events.*, account.user_id from events left join accounts account on account.account_id = events.account_id
+    where client_id = ${clientId} and not is_own
+      and seq in (select value::int8 from json_array_elements_text(${JSON.stringify(seqs)}::json))
+    order by seq`.execute(app.db)
+  return rows.map((row) => toWire(app, row))
+}
 
 const expired = (trimmed: number): AppError =>
   new AppError(

@@ -12,7 +12,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { cursorOf, feedOf, hasFeed, readNewest, readEventCursor, readEvents, readTypes } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
@@ -39,7 +39,7 @@ export function events(server: FastifyInstance, app: App): void {
       const isStream = !isHead && /\btext\/event-stream\b/.test(headers.accept ?? '')
       const last = isStream ? headers['last-event-id'] : undefined
       const cursor = typeof last === 'string' && last !== '' ? last : query.cursor
-      const after = cursor === undefined ? null : cursor === 'now' ? await readNewest(app, feed.clientId) : readEventCursor(cursor) // prettier-ignore
+      const after = cursor === undefined ? null : cursor === 'now' ? (await readEnds(app, feed.clientId)).newest : readEventCursor(cursor) // prettier-ignore
       if (isStream) {
         await streamEvents(app, request, reply, { after, types })
         return reply

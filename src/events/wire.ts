@@ -29,6 +29,9 @@ export const EVENT_TYPES = [
   'account.stopped',
   'account.resumed',
   'key.exported',
+  'webhook.test',
+  'webhook.failed',
+  'webhook.disabled',
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 

@@ -56,6 +56,16 @@ export function assertUser(reader: Reader): asserts reader is Caller {
     )
 }
 
+/** Rejects a user where an application must act for itself. @throws insufficient_scope */
+export function assertMachine(reader: Reader): asserts reader is Machine {
+  if (reader.kind !== 'machine')
+    throw new AppError(
+      'insufficient_scope',
+      'This operation needs the access token of an application (`client_credentials`), not of a user. Nothing was done.',
+      reader.jkt === undefined ? {} : { challenge: 'DPoP' },
+    )
+}
+
 const MAX_CACHED = 20_000
 /** Our tokens are shorter; verifying a longer one would only cost time. */
 const MAX_TOKEN_CHARACTERS = 4_096

@@ -5,7 +5,16 @@ import { AppError } from '../errors.ts'
 import type { KeyScope } from '../ids.ts'
 import type { Quota } from '../store/column-values.ts'
 import type { Telemetry } from '../telemetry.ts'
-import { allowedTo, assertNotFrozen, assertUser, holds, readBearer, type Caller, type Reader } from './bearer.ts'
+import {
+  allowedTo,
+  assertMachine,
+  assertNotFrozen,
+  assertUser,
+  holds,
+  readBearer,
+  type Caller,
+  type Reader,
+} from './bearer.ts'
 import { classOf, isSigning } from './gate.ts'
 import { openLimit, spend, spendBehind } from './limits.ts'
 import { openQuotas, type QuotaCharge } from './quotas.ts'
@@ -27,10 +36,17 @@ declare module 'fastify' {
     quotaCharge: QuotaCharge | null
   }
   interface FastifyContextConfig {
-    /** permission that the access token must have; a route without one needs no token */
-    scope?: 'any' | 'wallet:read' | 'contracts:read' | 'contracts:write' | 'messages:sign' | 'users:directory'
+    /** permission that the access token must have; a route without one needs no token; `machine`: for applications only */
+    scope?:
+      | 'machine'
+      | 'any'
+      | 'wallet:read'
+      | 'contracts:read'
+      | 'contracts:write'
+      | 'messages:sign'
+      | 'users:directory'
     /** permission with which an application may call the route for itself; without one the route is for users only */
-    machineScope?: 'users:read' | 'events:read'
+    machineScope?: 'users:read' | 'events:read' | 'webhooks:manage'
   }
 }
 
@@ -93,6 +109,7 @@ export function authenticated(
     const reader = await readBearer(app, request)
     reply.header('cache-control', 'no-store')
     if (machineScope === undefined) assertUser(reader)
+    if (scope === 'machine') assertMachine(reader)
     const needed = reader.kind === 'machine' ? machineScope! : scope
     if (needed !== 'any' && !holds(app, reader, needed))
       throw new AppError(

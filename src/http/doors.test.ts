@@ -41,7 +41,7 @@ let here: World
 let routes: Route[]
 let key: JWK
 /** what bob has, by the route that reads it: a transaction, a signature, a question */
-let ofBob: { transactions: string; signatures: string; approvals: string }
+let ofBob: { transactions: string; signatures: string; approvals: string; webhooks: string }
 before(async () => {
   here = await world()
   const { body: document } = await here.request('/openapi.json')
@@ -98,7 +98,12 @@ before(async () => {
   const asked = { 'idempotency-key': 'door' }
   const signed = await here.bob.post('/v1/signatures/typed-data', { typedData: permitOf(here.bob) }, asked)
   const question = await here.bob.post('/v1/signatures/message', { message: 'Hello' }, asked)
-  ofBob = { transactions: body.id, signatures: signed.body.id, approvals: question.body.approval.id }
+  ofBob = {
+    transactions: body.id,
+    signatures: signed.body.id,
+    approvals: question.body.approval.id,
+    webhooks: 'whk_none',
+  }
 })
 after(() => here.close())
 
@@ -156,6 +161,13 @@ const bodyOf = (template: string): unknown => {
     '/v1/signatures/verify': { address, message: 'Hello', signature: '0x' },
     '/v1/transactions/{id}/cancel': undefined,
     '/v1/transactions/{id}/speed-up': undefined,
+    '/v1/webhooks': { url: 'https://shop.example/webhooks' },
+    '/v1/webhooks/{id}': { types: ['*'] },
+    '/v1/webhooks/{id}/test': undefined,
+    '/v1/webhooks/{id}/rotate-secret': undefined,
+    '/v1/webhooks/{id}/enable': undefined,
+    '/v1/webhooks/{id}/replay': { from: '2026-01-31T12:00:00Z' },
+    '/v1/webhooks/{id}/redeliver': { eventId: `evt_${'0'.repeat(32)}` },
   }
   assert.ok(template in bodies, `say in this test what the body of ${template} is`)
   return bodies[template]
@@ -186,6 +198,8 @@ async function call(
 
 /** What bob has that a route reads. */
 const idOf = (template: string): string => ofBob[template.split('/')[2] as keyof typeof ofBob]
+/** Routes that users may call; the others are for applications by themselves. */
+const forUsers = (): Route[] => routes.filter(({ template }) => !template.startsWith('/v1/webhooks'))
 /** The refusal of what is not there. */
 const missingFrom = (template: string): string =>
   template.startsWith('/v1/transactions/') ? 'transaction_not_found' : 'not_found'
@@ -261,7 +275,7 @@ suite('every route of the API refuses', () => {
     const cancel = routes.find(({ template }) => template.endsWith('/cancel'))!
     await until('it is known', async () => (await call(cancel, token)).status === 403, 10_000)
     let written = 0
-    for (const route of routes) {
+    for (const route of forUsers()) {
       const { status, body } = await call(route, token, { userId: frozen.userId })
       if (body.code === 'account_frozen') written += 1
       const isWrite = route.method === 'POST' && !/\/read|\/(verify|rpc)$/.test(route.template)
@@ -284,7 +298,7 @@ suite('every route of the API refuses', () => {
 
   test('another user’s transaction, in the same words whether there is one or not', async () => {
     const token = await tokenOf()
-    const named = routes.filter(({ template }) => template.includes('{id}'))
+    const named = forUsers().filter(({ template }) => template.includes('{id}'))
     assert.ok(named.length >= 3)
     for (const route of named) {
       const there = await call(route, token)
@@ -301,7 +315,7 @@ suite('every route of the API refuses', () => {
     const idsOf = async (token: string): Promise<string[]> =>
       (await call(list, token)).body.map(({ id }: { id: string }) => id)
     assert.deepEqual([(await idsOf(own)).includes(ofBob.transactions), await idsOf(others)], [true, []])
-    for (const route of routes.filter(({ template }) => template.includes('{id}'))) {
+    for (const route of forUsers().filter(({ template }) => template.includes('{id}'))) {
       const there = await call(route, others)
       const nothing = await call(route, others, { id: 'tx_00000000-0000-4000-8000-000000000000' })
       assert.deepEqual([there.status, there.body.code], [404, missingFrom(route.template)], nameOf(route))
@@ -311,7 +325,7 @@ suite('every route of the API refuses', () => {
 
   test('another network: nothing of ours is answered for it', async () => {
     const token = await tokenOf({ chain_id: UNKNOWN_NETWORK })
-    for (const route of routes) {
+    for (const route of forUsers()) {
       const { status, body } = await call(route, token)
       if (WITHOUT_NETWORK.includes(nameOf(route)))
         assert.ok([200, 404, 502].includes(status), `${nameOf(route)} ${status}`)
@@ -379,7 +393,7 @@ suite('the token of an application for itself', () => {
 
 test('a user’s token of another application reads the same account, and has that application’s permissions only', async () => {
   const [mine, theirs] = [await tokenOf(), await tokenOf({ client_id: 'backend', scope: 'openid wallet:read' })]
-  for (const route of routes) {
+  for (const route of forUsers()) {
     const { status, body } = await call(route, theirs)
     if (route.method === 'GET' && !route.template.includes('{id}') && route.template !== '/v1/users') {
       assert.equal(status, 200, nameOf(route))

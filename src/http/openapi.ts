@@ -27,6 +27,7 @@ const TAGS = {
   Transactions: 'Sending transactions, and their state',
   Signatures: 'Messages and typed data that the user signs, and the approvals that they need',
   Events: 'Changes of transactions, transfers and accounts, as one ordered feed',
+  Webhooks: 'Events that are sent to the server of an application',
   Operator: 'Applications, networks and accounts of this installation, for its operators',
 }
 
@@ -39,11 +40,20 @@ const SCOPES = {
   'users:directory': 'Users of the same application who consented to be found, by name',
   'users:read': 'Application by itself: users who consented to it',
   'events:read': 'Application by itself: its feed of events',
+  'webhooks:manage': 'Application by itself: its webhooks',
 }
 
-/** Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes. */
-export async function openapi(server: FastifyInstance, app: App): Promise<void> {
-  const { 'users:read': readsUsers, 'events:read': readsEvents, ...ofUsers } = SCOPES
+/**
+ * Registers the OpenAPI 3.1 document, generated from the schemas that validate. Register it before the routes.
+ * @param webhooks  requests that the service sends, by type of event
+ */
+export async function openapi(
+  server: FastifyInstance,
+  app: App,
+  { webhooks }: { webhooks: Record<string, object> },
+): Promise<void> {
+  const { 'users:read': usersRead, 'events:read': eventsRead, 'webhooks:manage': webhooksManage, ...ofUsers } = SCOPES
+  const ofMachines = { 'users:read': usersRead, 'events:read': eventsRead, 'webhooks:manage': webhooksManage }
   const issuer = issuerOf(app)
   const tokenUrl = `${issuer}/token`
   await server.register(swagger, {
@@ -69,12 +79,13 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
                 refreshUrl: tokenUrl,
                 scopes: ofUsers,
               },
-              clientCredentials: { tokenUrl, scopes: { 'users:read': readsUsers, 'events:read': readsEvents } },
+              clientCredentials: { tokenUrl, scopes: ofMachines },
             },
           },
           operator: { type: 'http', scheme: 'bearer', description: 'Operator API token; user tokens are rejected' },
         },
       },
+      webhooks,
       tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
     },
     // Only routes with a tag belong to the API; pages and probes do not.
@@ -95,7 +106,10 @@ export async function openapi(server: FastifyInstance, app: App): Promise<void> 
 /** Derives the documented scopes of a route from its configuration, which also enforces them. */
 function securityOf({ scope, machineScope }: FastifyContextConfig): { security?: Record<string, string[]>[] } {
   if (scope === undefined) return {}
-  const ways = [scope === 'any' ? [] : [scope], ...(machineScope === undefined ? [] : [[machineScope]])]
+  const ways = [
+    ...(scope === 'machine' ? [] : [scope === 'any' ? [] : [scope]]),
+    ...(machineScope === undefined ? [] : [[machineScope]]),
+  ]
   return { security: ways.map((scopes) => ({ oauth: scopes })) }
 }
 

@@ -69,7 +69,7 @@ test('pages of a registered origin revoke a token, and the answer is JSON', asyn
 
 test('what discovery lists is given, and what is given is listed', async () => {
   const described = (await (await ask('/oauth/.well-known/openid-configuration')).json()) as Record<string, string[]>
-  assert.deepEqual(described.scopes_supported, ['openid', 'profile', 'email', 'offline_access', 'wallet:read', 'contracts:read', 'contracts:write', 'messages:sign', 'users:directory', 'users:read', 'events:read']) // prettier-ignore
+  assert.deepEqual(described.scopes_supported, ['openid', 'profile', 'email', 'offline_access', 'wallet:read', 'contracts:read', 'contracts:write', 'messages:sign', 'users:directory', 'users:read', 'events:read', 'webhooks:manage']) // prettier-ignore
   const { access, id } = await obtainTokens(world, { parameters: { scope: 'openid profile email', max_age: '600' } })
   const { body } = await askMe(world.origin, access)
   const given = new Set([...Object.keys(body), ...Object.keys(decodeJwt(id))])

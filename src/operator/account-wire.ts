@@ -40,7 +40,8 @@ export const PeopleQuery = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 320,
-        description: 'Whole user id or address, or beginning of a username or e-mail address; letter case is ignored',
+        description:
+          'Whole user id or address, or beginning of a username or e-mail address; letter case is ignored. Finds at most 1,000 usernames and 1,000 e-mail addresses, in alphabetical order',
       }),
     ),
     limit: Type.Optional(Limit(50)),

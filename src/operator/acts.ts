@@ -34,7 +34,7 @@ import { cancelExport } from '../users/exported.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { ExportState, FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
-import { dropOperator, operatorState, putOperator, type ConsoleRole } from './operators.ts'
+import { dropOperator, holdOwner, operatorState, putOperator, type ConsoleRole } from './operators.ts'
 
 /**
  * Opens the changes that an operator can make, by the API or by a command. Each is recorded in `operator_actions`.
@@ -57,6 +57,12 @@ export function operatorActs(
     onChanged(clientId)
     return done
   }
+  /** The command line and the operator API may change any role: they can add an owner again. */
+  const onOperator = async <T>(action: string, target: UserId, work: (db: RootDb) => Promise<T>): Promise<T> =>
+    recorded(root, by, { action, target, look: operatorState }, async (db) => {
+      if (by.via === 'console') await holdOwner(db, { owner: by.name, target })
+      return work(db)
+    })
   const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })
   return {
     create: async (draft: Draft) => {
@@ -118,14 +124,9 @@ export function operatorActs(
       ),
     addOperator: async (userId: UserId, role: ConsoleRole) => {
       const sealKeys = await readSealKeys()
-      return recorded(root, by, { action: 'add-operator', target: userId, look: operatorState }, (db) =>
-        putOperator({ db, sealKeys }, { userId, role }),
-      )
+      return onOperator('add-operator', userId, (db) => putOperator({ db, sealKeys }, { userId, role }))
     },
-    removeOperator: (userId: UserId) =>
-      recorded(root, by, { action: 'remove-operator', target: userId, look: operatorState }, (db) =>
-        dropOperator(db, userId),
-      ),
+    removeOperator: (userId: UserId) => onOperator('remove-operator', userId, (db) => dropOperator(db, userId)),
     /** Recorded before it begins: it has many steps, and its actor must be known even if it fails half-way. */
     signOut: async (userId: UserId, end: End): Promise<SignedOut> => {
       await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))

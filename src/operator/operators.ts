@@ -61,6 +61,26 @@ export async function putOperator(
   return { userId, role }
 }
 
+/**
+ * Locks the row of the owner who changes a role, until the end of the transaction. Two owners that remove each other wait here, and
+ * the second one is no longer an owner. Nobody changes their own role in the console, so the console always keeps an owner.
+ * @throws insufficient_scope if the role has ended since the request began
+ */
+export async function holdOwner(db: Db, { owner, target }: { owner: string; target: UserId }): Promise<void> {
+  // Both rows in one order, or two owners would wait for each other.
+  const rows = await db
+    .selectFrom('operators')
+    .select(['user_id', 'role'])
+    .where('user_id', 'in', [owner, target])
+    .orderBy('user_id')
+    .forUpdate()
+    .execute()
+  if (owner === target)
+    throw new AppError('conflict', 'You cannot change your own role. Nothing was changed. Ask another owner.')
+  if (!rows.some(({ user_id: userId, role }) => userId === owner && role === 'owner'))
+    throw new AppError('insufficient_scope', 'Your role has ended in the meantime. Nothing was changed.')
+}
+
 /** Removes an operator: the next request of their browsers is rejected. @throws not_found */
 export async function dropOperator(db: Db, userId: UserId): Promise<{ userId: UserId }> {
   const gone = await db.deleteFrom('operators').where('user_id', '=', userId).returning('user_id').executeTakeFirst()

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { openListener } from '../http/listener.ts'
 import { sha256 } from '../sha256.ts'
 import { fromHex } from '../hex.ts'
-import { startCountingPeople } from '../users/people.ts'
+import { listPeople, startCountingPeople } from '../users/people.ts'
 import { insertAccount } from '../users/sign-in.ts'
 import { fakeApp, type FakeApp } from '../../test/fake-app.ts'
 import { doorOf } from './auth.ts'
@@ -164,4 +165,27 @@ test('an address that the signer does not attest is not shown to the operator as
     .where('user_id', '=', 'DEV-ann')
     .execute()
   assert.equal((await get('/DEV-ann')).body.address, null)
+})
+
+test('a search of which millions match finds the first thousand names, on pages without a gap or a repetition', async () => {
+  await sql`insert into accounts (account_id, user_id, address, created_at)
+    select lpad(to_hex(i), 32, '0')::uuid, 'DEV-crowd' || i, decode(lpad(i::text, 40, 'f'), 'hex'), now() - i * interval '1 second'
+    from generate_series(1, 1100) as i`.execute(here.db)
+  await sql`insert into identities (provider, subject, account_id, username)
+    select 'DEV', 'crowd' || i, lpad(to_hex(i), 32, '0')::uuid, 'Crowd' || lpad(i::text, 5, '0') from generate_series(1, 1100) as i`.execute(here.db) // prettier-ignore
+  const seen: string[] = []
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const { people, nextCursor }: Awaited<ReturnType<typeof listPeople>> = await listPeople(
+      { ...here, signer: here.signer } as never,
+      { search: 'crowd', limit: 200, cursor: cursor === '' ? undefined : cursor },
+    )
+    seen.push(...people.map(({ userId }) => userId))
+    cursor = nextCursor
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: 1_000 }, (_, index) => `DEV-crowd${index + 1}`),
+  )
+  await sql`delete from identities where username like 'Crowd%'`.execute(here.db)
+  await sql`delete from accounts where user_id like 'DEV-crowd%'`.execute(here.db)
 })

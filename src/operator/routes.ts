@@ -36,6 +36,7 @@ import { operatorActs } from './acts.ts'
 import type { Operator, OperatorDoor } from './auth.ts'
 import * as accountWire from './account-wire.ts'
 import { listOperators } from './operators.ts'
+import { operatorWebhooks } from './webhook-routes.ts'
 import * as wire from './wire.ts'
 import { forgetApplication } from '../applications/registry.ts'
 
@@ -344,6 +345,8 @@ export async function operatorApi(
       { schema: wire.withdraw },
       (request) => acts(request).withdraw(textOf(request.params.name), { ...request.body, network: textOf(request.body.network) }), // prettier-ignore
     )
+
+    operatorWebhooks(scope, app, actorOf)
 
     const networks = async () =>
       (await describeNetworks(db)).map((network) => ({ ...network, isServed: app.chains.has(network.chainId) }))

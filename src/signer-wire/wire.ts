@@ -137,9 +137,18 @@ export type Verbs = {
   prove: { request: ProveRequest; answer: Proof }
   /**
    * Lists what was signed with a user's account, newest first, whichever application requested it. It returns records below
-   * `before`, on one network if `chainId` is given, at most 20 and as many as one frame holds. Each has its proof to the head.
+   * `before`, on one network if `chainId` is given, of one intent if `intentId` is given, at most 20 and as many as one frame
+   * holds. Each has its proof to the head.
    */
-  signatures: { request: { userId: string; before?: number; chainId?: number }; answer: SignaturePage }
+  signatures: {
+    request: { userId: string; before?: number; chainId?: number; intentId?: string }
+    answer: SignaturePage
+  }
+  /**
+   * Checks the draft of a policy and evaluates it, and the policy in force, for the newest MAX_TRIED records, with meters that begin
+   * empty. `text`: a document or a signed file of at most MAX_DRAFT_BYTES; signatures are not checked. It changes nothing.
+   */
+  tryPolicy: { request: { text: string }; answer: PolicyTrial }
   /** Returns wrapped keys of accounts after a row number, and all wrapped data keys. */
   wrapped: { request: { after: number }; answer: WrappedPage }
   /** Requests the user's key; repeating it while the request is open changes nothing. `token`: EXPORT_TOKEN_TYPE, purpose `ask`. */
@@ -201,6 +210,7 @@ export const VERBS: { readonly [V in Verb]: VerbUse } = {
   prove: { of: 'both' },
   attest: { of: 'both' },
   signatures: { of: 'both' },
+  tryPolicy: { of: 'auth' },
   health: { of: 'both' },
   sign: { of: 'api', renews: true },
   check: { of: 'api', renews: true },
@@ -430,6 +440,8 @@ export type ListedSignature = Pick<
   delegate?: Hex
   /** for a message, its content and its class */
   message?: messages.ListedMessage
+  /** the rule that allowed it */
+  rule: string
   /** SHA-256 of the record's `evidence`; null if it has none */
   evidenceHash: string | null
   record: string
@@ -437,6 +449,46 @@ export type ListedSignature = Pick<
 }
 
 export type SignaturePage = { signatures: ListedSignature[]; hasMore: boolean; head: string }
+
+/** Maximum bytes of a policy that `tryPolicy` reads, and newest records that it evaluates. */
+export const MAX_DRAFT_BYTES = 65_536
+export const MAX_TRIED = 500
+/** Maximum signatures that `tryPolicy` lists. */
+export const MAX_LISTED_TRIALS = 50
+/**
+ * The result of a draft; `problem`: it is not a valid policy.
+ * - `words`, `doubts`: each rule and each probable mistake as a sentence
+ * - `records`: first and last record that was read; `signatures`: how many of them a policy decides
+ * - `refused`: signatures that the draft alone rejects; `allowed`: those that only the policy in force rejects
+ * - `differences`: the newest of both
+ */
+export type PolicyTrial =
+  | { problem: string }
+  | {
+      problem: null
+      version: number
+      hash: string
+      words: string[]
+      doubts: string[]
+      records: { first: number; last: number }
+      signatures: number
+      refused: number
+      allowed: number
+      differences: PolicyDifference[]
+    }
+/** A signature that one of two policies rejects, and the rule and reason of that policy. */
+export type PolicyDifference = {
+  seq: number
+  /** milliseconds since 1970 */
+  at: number
+  userId: string
+  clientId: string
+  chainId: number
+  intentId: string
+  refusedBy: 'draft' | 'in force'
+  rule: string
+  reason: string
+}
 
 /** the signer's own refusal codes, in addition to errors.ts; a server gets them only through a bug or an attack */
 export type SignerRefusal =

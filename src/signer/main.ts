@@ -51,6 +51,7 @@ import { cancelOuter } from './verbs/cancel-outer.ts'
 import { signOuter } from './verbs/sign-outer.ts'
 import { ADMIN_VERBS, adminSocketIn, listen, MAX_SOCKET_PATH, type AdminHandlers, type Handlers } from './socket.ts'
 import { listSignatures } from './verbs/signatures.ts'
+import { tryPolicy } from './verbs/try-policy.ts'
 import { openSigningLog } from './ledger/signing-log.ts'
 import { isSqliteError, openStore, type Store } from './store.ts'
 import { openTokens } from './tokens/tokens.ts'
@@ -219,6 +220,7 @@ async function openOn(store: Store, settings: SignerConfig, log: Logger): Promis
     prove: (request) => beside(() => prove({ ledger, heads }, request)),
     createAccount: (request) => createAccount(inside, request),
     signatures: (request) => listSignatures({ ledger, heads, beside }, request),
+    tryPolicy: (request) => tryPolicy({ ledger, policy, limits, beside }, request),
     attest: (request) => beside(() => attest(inside, request)),
     sign: (request) => sign(inside, request),
     check: (request) => check(inside, request),

@@ -3,6 +3,7 @@ import { isSponsor } from './tokens/sponsor.ts'
 import type { FeeFields, MarketFees, UnsignedTransaction } from './transaction.ts'
 import {
   MAX_ATTESTED,
+  MAX_DRAFT_BYTES,
   MAX_HELD,
   WIRE_VERSION,
   type HeldElsewhere,
@@ -170,11 +171,31 @@ export function readCreateAccountRequest(request: unknown): { userId: string } {
 }
 
 /** Parses a `signatures` request; `chainId` is null for every network. @throws bad_request */
-export function readSignaturesRequest(request: unknown): { userId: string; before: number; chainId: number | null } {
-  const { userId, before, chainId } = readFields(request, new Set(['userId', 'before', 'chainId']))
+export function readSignaturesRequest(request: unknown): {
+  userId: string
+  before: number
+  chainId: number | null
+  intentId: string | null
+} {
+  const {
+    userId,
+    before,
+    chainId,
+    intentId = null,
+  } = readFields(request, new Set(['userId', 'before', 'chainId', 'intentId']))
+  if (intentId !== null && (typeof intentId !== 'string' || !/^[\x21-\x7e]{1,128}$/.test(intentId)))
+    throw bad('intentId is not an id')
   const end = before === undefined ? Number.MAX_SAFE_INTEGER : readInteger('before', before, 1)
   const network = chainId === undefined ? null : readInteger('chainId', chainId, 1)
-  return { userId: readUserId(userId), before: end, chainId: network }
+  return { userId: readUserId(userId), before: end, chainId: network, intentId }
+}
+
+/** Parses a `tryPolicy` request. @throws bad_request */
+export function readTryPolicyRequest(request: unknown): { text: string } {
+  const { text } = readFields(request, new Set(['text']))
+  if (typeof text !== 'string' || Buffer.byteLength(text) > MAX_DRAFT_BYTES)
+    throw bad(`text is not a policy of at most ${MAX_DRAFT_BYTES} bytes`)
+  return { text }
 }
 
 /** Parses an `attest` request. @throws bad_request */

@@ -22,6 +22,7 @@ async function world(t: TestContext, { mode = 0o600, inside = '' } = {}) {
     prove: () => ({}),
     attest: () => ({}),
     signatures: () => ({}),
+    tryPolicy: () => ({}),
     createAccount: () => {
       throw new Refusal('bad_request', 'No.')
     },

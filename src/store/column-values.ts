@@ -34,6 +34,11 @@ export type FactKind =
   | 'signature'
   | 'account'
   | 'lane'
+  | 'webhook'
+/** Why a webhook is disabled: its endpoint answered 410, failed for days, or its secret cannot be decrypted. */
+export type WebhookEnd = 'gone' | 'failing' | 'secret'
+/** Why an event is sent to a webhook. */
+export type DeliveryKind = 'event' | 'retry' | 'probe' | 'replay' | 'test' | 'redelivery'
 export type Transition = { state: TransactionState; at: string; hash?: Hex; blockNumber?: number }
 
 /** Returns the texts of a JSON list, and skips anything else that may have been written there. */

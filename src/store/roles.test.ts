@@ -7,6 +7,9 @@ import { selectWaiting } from '../history/backfill-work.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
+/** The operator API adds webhooks, and the API delivers. */
+const WEBHOOKS = ['webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays']
+
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {
   const { db, close } = await testDatabase()
   const { rows } = await sql<{ name: string }>`
@@ -19,7 +22,7 @@ test('every table belongs to one of the two programs, or to both: one that nobod
   )
   // Tables that decide about sign-ins are written by only one of the two roles.
   const both = OF_AUTH.whole.filter((name) => OF_API.whole.includes(name))
-  assert.deepEqual(both, ['networks', 'activity', 'signing_log_head'])
+  assert.deepEqual(both, ['networks', 'activity', 'signing_log_head', ...WEBHOOKS])
 })
 
 test('the API may read what puts pasts into order, and the authorization server how far they are', async () => {

@@ -14,7 +14,7 @@ type Grants = {
 
 /** Grants of the authorization server: users, applications, consents, and their secrets. */
 export const OF_AUTH: Grants = {
-  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'operators', 'activity', 'requested_changes', 'signing_log_head'], // prettier-ignore
+  whole: ['accounts', 'accounts_attested', 'identities', 'wrapped_data_keys', 'wrapped_keys', 'wrapped_keys_copied', 'networks', 'applications', 'application_providers', 'application_users', 'oauth_records', 'revoked_grants', 'consents', 'provider_issuers', 'sign_ins', 'sponsors', 'withdrawals', 'operator_actions', 'operator_head', 'operators', 'activity', 'requested_changes', 'signing_log_head', 'webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays'], // prettier-ignore
   read: [
     'migrations',
     'application_usage',
@@ -32,6 +32,7 @@ export const OF_AUTH: Grants = {
     'waits',
     'native_coverage',
     'backfill_work',
+    'feeds',
   ],
   // The authorization server may read the attempts of transactions, but not their signed bytes.
   without: { attempts: ['raw'] },
@@ -50,7 +51,7 @@ export const OF_AUTH: Grants = {
  * that signs users in.
  */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity', 'facts', 'sequencer', 'feeds', 'events', 'final_transfers', 'retracted_blocks'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity', 'facts', 'sequencer', 'feeds', 'events', 'final_transfers', 'retracted_blocks', 'webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

@@ -4,12 +4,14 @@ import type { MessageClass, Summary } from '../messages/classify.ts'
 import type { Message } from '../messages/message.ts'
 import type {
   ApprovalContent,
+  DeliveryKind,
   ExplorerTemplates,
   FactKind,
   Quota,
   TransactionState,
   OuterAuthorization,
   Transition,
+  WebhookEnd,
 } from './column-values.ts'
 
 // Row types of the tables that `migrations/` creates. bytea is a Uint8Array on both databases (a Buffer on PostgreSQL).
@@ -470,6 +472,62 @@ export type Database = {
   }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
+  webhooks: {
+    id: string
+    client_id: string
+    url: string
+    types: JsonColumn<string[]>
+    secret: string
+    old_secret: string | null
+    old_secret_ends_at: MaybeTime
+    disabled_at: MaybeTime
+    disabled_reason: WebhookEnd | null
+    cursor: number
+    epoch: Generated<number>
+    lease_ends_at: MaybeTime
+    failures: Generated<number>
+    failing_since: MaybeTime
+    probe_at: MaybeTime
+    is_full: Generated<boolean>
+    delivered: Generated<number>
+    last_success_at: MaybeTime
+    last_failure_at: MaybeTime
+    last_failure: string | null
+    created_at: DefaultTime
+  }
+  webhook_retries: {
+    webhook_id: string
+    seq: number
+    subject: string
+    attempts: number
+    due_at: MaybeTime
+    is_dead: Generated<boolean>
+    created_at: DefaultTime
+  }
+  webhook_deliveries: {
+    id: string
+    webhook_id: string
+    kind: DeliveryKind
+    event_id: string
+    seq: MaybeNumber
+    type: string
+    attempt: number
+    status: number | null
+    error: string | null
+    answer: string | null
+    duration_ms: number | null
+    created_at: DefaultTime
+    done_at: MaybeTime
+  }
+  webhook_replays: {
+    webhook_id: string
+    cursor: number
+    until_seq: number
+    failures: Generated<number>
+    due_at: DefaultTime
+    delivered: Generated<number>
+    created_at: DefaultTime
+  }
   activity: { kind: 'write' | 'read' | 'sign-in'; at: Time; count: number }
   backfill_work: {
     chain_id: number

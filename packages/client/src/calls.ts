@@ -214,9 +214,9 @@ export type Client = {
   /** Reads the state of a request for the user's approval. */
   approval(id: string, options?: CallOptions): Promise<Approval>
   /**
-   * Reads what happens, page by page, and waits for more. With a user's token: events of the user at this application. With the token
-   * of an application and `events:read`: all of its events. A cursor that is too old throws `Refused` with the code
-   * `cursor_expired`; `problem.resumeAt` is the cursor with which to continue.
+   * Reads events, and waits for more. With a user's token: events of the user at this application. With the token
+   * of an application and `events:read`: all of its events. A cursor that is too old throws `CursorExpired`;
+   * `resumeAt` is the cursor with which to continue.
    */
   events(options?: EventsOptions): AsyncIterable<EventPage>
 }

@@ -78,7 +78,19 @@ export class SignedOut extends ClientError {
  * The service rejected the request, or the transaction can never be mined. Repeating the same request does not help.
  */
 export class Refused extends ClientError {
-  override readonly name = 'Refused'
+  override readonly name: string = 'Refused'
+}
+
+/** Events after the cursor were deleted before they were read. Read the present state, then continue with `resumeAt`. */
+export class CursorExpired extends Refused {
+  override readonly name = 'CursorExpired'
+  /** cursor of the oldest event that the service stores */
+  readonly resumeAt: string
+
+  constructor({ resumeAt, ...facts }: ErrorFacts & { resumeAt: string }) {
+    super(facts)
+    this.resumeAt = resumeAt
+  }
 }
 
 /** The request is not valid, and had no effect. `pointers` name the invalid fields, such as `/args/1`. */

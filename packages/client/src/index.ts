@@ -23,7 +23,17 @@ export type {
   WriteSimulation,
 } from './calls.ts'
 export type { AbiSource, ContractCall, FunctionOf, ResultOf } from './abi.ts'
-export { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
+export {
+  ApprovalRequired,
+  Busy,
+  ClientError,
+  CursorExpired,
+  InvalidInput,
+  Refused,
+  Reverted,
+  SignedOut,
+  Unknown,
+} from './errors.ts'
 export type { ErrorCode, ErrorFacts } from './errors.ts'
 export type { EventPage, EventsOptions } from './events.ts'
 export type { List, Page } from './list.ts'

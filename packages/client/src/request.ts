@@ -59,6 +59,11 @@ type Answer<T> = { body: T; headers: Headers; status: number }
 export type Requests = {
   /** Reads. Repeats a request without a response. @throws ClientError */
   get<T>(path: string, query?: Query, options?: CallOptions & { prefer?: string | undefined }): Promise<Answer<T>>
+  /**
+   * Opens a stream, which has no time limit once it has begun. @returns null  the response is no stream
+   * @throws ClientError; Busy if the service did not respond
+   */
+  open(path: string, query: Query, options: CallOptions): Promise<Response | null>
   /** Posts a read. Repeats it like `get`. */
   ask<T>(path: string, body: unknown, options?: CallOptions): Promise<Answer<T>>
   /** Writes with an idempotency key, and asks the user for approval. @param then  converts the answer to the result */
@@ -69,7 +74,6 @@ export type Requests = {
    */
   act<T>(path: string, options: CallOptions, recover: (options?: CallOptions) => Promise<T>): Promise<T>
   sleep: Clock['sleep']
-  now: Clock['now']
 }
 
 const MAX_TRIES = 5
@@ -220,13 +224,37 @@ export function openRequests(options: ClientOptions): Requests {
   const get: Requests['get'] = async (path, query = {}, { signal, prefer } = {}) =>
     (await settle({ path: `${path}${textOf(query)}`, prefer }, { signal }, null)) as Answer<never>
 
+  const open: Requests['open'] = async (path, query, { signal }) => {
+    const headers: Record<string, string> = { accept: 'text/event-stream' }
+    if (language !== undefined) headers['accept-language'] = language
+    if (session === undefined) headers.authorization = `Bearer ${await tokenOf(options)}`
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(), timeoutMs)
+    const given = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal])
+    const { fetch: plain = globalThis.fetch } = options
+    try {
+      const url = `${base}${path}${textOf(query)}`
+      const init: RequestInit = { headers, redirect: 'manual', signal: given }
+      const response = await (session === undefined ? plain(url, init) : session.fetch(url, init))
+      if (response.ok && /^text\/event-stream\b/.test(response.headers.get('content-type') ?? '')) return response
+      const body = JSON.parse(await response.text()) as Problem
+      if (response.ok) return null
+      if (isProblem(body)) throw errorOf(body, retryAfterOf(response))
+    } catch (error) {
+      if (error instanceof ClientError) throw error
+    } finally {
+      clearTimeout(timer)
+    }
+    throw new Busy({ code: 'no_answer', message: 'The service did not answer. Nothing was changed. Try again later.' })
+  }
+
   return {
     get,
+    open,
     write,
     ask: async (path, body, of = {}) => (await settle({ path, body }, of, null)) as Answer<never>,
     act: async (path, of, recover) => (await settle({ method: 'POST', path }, of, recover, false)).body as never,
     sleep: clock.sleep,
-    now: clock.now,
   }
 }
 
@@ -246,7 +274,7 @@ export function errorOf(problem: Problem, retryAfterMs: number | null): ClientEr
 
 const isProblem = (body: unknown): boolean => typeof (body as Partial<Problem> | null)?.retryable === 'boolean'
 
-function retryAfterOf(answer: Answer<unknown> | null): number | null {
+function retryAfterOf(answer: Pick<Answer<unknown>, 'headers'> | null): number | null {
   const text = answer?.headers.get('retry-after') ?? ''
   return /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : null
 }

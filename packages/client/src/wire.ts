@@ -316,6 +316,9 @@ export type EventType =
   | 'account.stopped'
   | 'account.resumed'
   | 'key.exported'
+  | 'webhook.test'
+  | 'webhook.failed'
+  | 'webhook.disabled'
 
 type EventFacts = {
   /** the same again if the event comes again: its effect belongs under a unique index of ids */

@@ -248,6 +248,18 @@ const METHODS: Record<string, keyof Client | `transaction.${string}` | null> = {
   'GET /v1/signatures/{id}': 'signature',
   'GET /v1/approvals/{id}': 'approval',
   'GET /v1/events': 'events',
+  // Set up once, by an operator or with a machine token.
+  'GET /v1/webhooks': null,
+  'POST /v1/webhooks': null,
+  'GET /v1/webhooks/{id}': null,
+  'PATCH /v1/webhooks/{id}': null,
+  'DELETE /v1/webhooks/{id}': null,
+  'POST /v1/webhooks/{id}/test': null,
+  'POST /v1/webhooks/{id}/rotate-secret': null,
+  'POST /v1/webhooks/{id}/enable': null,
+  'POST /v1/webhooks/{id}/replay': null,
+  'POST /v1/webhooks/{id}/redeliver': null,
+  'GET /v1/webhooks/{id}/deliveries': null,
   // JSON-RPC of libraries: `/provider` calls it.
   'POST /v1/rpc': null,
 }

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
-import { createClient, InvalidWebhook, verifyWebhook, type EventPage } from '../src/index.ts'
+import { Webhook } from 'standardwebhooks'
+import {
+  createClient,
+  CursorExpired,
+  InvalidWebhook,
+  Refused,
+  verifyWebhook,
+  type EventPage,
+  type EventsOptions,
+} from '../src/index.ts'
 import { instantClock } from './instant-clock.ts'
 
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
@@ -86,6 +95,7 @@ test('events come page by page from a cursor, through failures, until they are a
   const pages: EventPage[] = []
   for await (const one of wallet.events({
     cursor: 'c1',
+    stream: false,
     types: ['transaction.*', 'user.created'],
     signal: stop.signal,
   })) {
@@ -133,7 +143,86 @@ test('a cursor that is too old is an error with the cursor to continue with', as
     async () => {
       for await (const _ of wallet.events({ cursor: 'c1' }));
     },
-    (error: { code: string; problem: { resumeAt: string } }) =>
-      error.code === 'cursor_expired' && error.problem.resumeAt === 'c9',
+    (error: unknown) =>
+      error instanceof CursorExpired &&
+      error instanceof Refused &&
+      error.code === 'cursor_expired' &&
+      error.resumeAt === 'c9',
   )
+})
+
+test('a webhook that the package standardwebhooks signs is verified', async () => {
+  const at = new Date(NOW)
+  const signature = new Webhook(SECRET).sign('evt_1', at, BODY)
+  const headers = { 'webhook-id': 'evt_1', 'webhook-timestamp': String(NOW / 1_000), 'webhook-signature': signature }
+  assert.deepEqual(await verifyWebhook({ headers, body: BODY }, SECRET, { now: NOW }), JSON.parse(BODY))
+})
+
+/** A response that sends these pieces, then ends or fails. */
+function streamOf(pieces: string[], { fails = false, hangs = false } = {}): Response {
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const piece = pieces.shift()
+      if (piece !== undefined) controller.enqueue(new TextEncoder().encode(piece))
+      else if (fails) controller.error(new TypeError('terminated'))
+      else if (!hangs) controller.close()
+    },
+  })
+  return new Response(body, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } })
+}
+const sent = (id: string, cursor: string) => `id: ${cursor}\nevent: user.created\ndata: {"id":"${id}"}\n\n`
+const empty = (next: string) => Response.json([], { headers: { 'x-next-cursor': next } })
+
+/** Reads events until `count` have come. @returns their ids, and each request as `page` or `stream` with its cursor */
+async function readIds(count: number, answers: (() => Response)[], options: EventsOptions = {}) {
+  const asked: string[] = []
+  let now = 0
+  const wallet = createClient({
+    ...{ origin: 'https://wallet.example', token: () => 'token' },
+    // Delays pass at once; the silence of a stream does not come.
+    clock: { now: () => now, sleep: async (ms) => (ms < 40_000 ? void (now += ms) : new Promise(() => {})) },
+    fetch: async (url, init) => {
+      const isStream = new Headers(init?.headers).get('accept') === 'text/event-stream'
+      asked.push(`${isStream ? 'stream' : 'page'} ${new URL(url).searchParams.get('cursor')}`)
+      return answers.shift()!()
+    },
+  })
+  const ids: string[] = []
+  for await (const { events } of wallet.events({ cursor: 'c0', ...options })) {
+    ids.push(...events.map(({ id }) => id))
+    if (ids.length >= count) break
+  }
+  return { ids, asked }
+}
+
+test('a stream that is cut, inside an event too, continues after the last whole event', async () => {
+  const { ids, asked } = await readIds(4, [
+    () => empty('c1'),
+    () => streamOf(['retry: 1000\n\n', sent('a', 'c2').slice(0, 9), `${sent('a', 'c2').slice(9)}${sent('b', 'c3')}id: c4\nev`], { fails: true }), // prettier-ignore
+    () => streamOf(['id: c5\nevent: ping\ndata: {}\n\n']),
+    () => streamOf([sent('c', 'c6')]),
+    () => streamOf([sent('d', 'c7')], { hangs: true }),
+  ])
+  assert.deepEqual(ids, ['a', 'b', 'c', 'd'])
+  assert.deepEqual(asked, ['page c0', 'stream c1', 'stream c3', 'stream c5', 'stream c6'])
+})
+
+test('where streams do not arrive, or too many are open, events come by long polling', async () => {
+  const page = () => Response.json([{ id: 'a' }], { headers: { 'x-next-cursor': 'c9' } })
+  const limited = () =>
+    Response.json({ code: 'rate_limited', status: 429, detail: 'x', retryable: true, resetsAt: '' }, { status: 429 })
+  for (const streams of [[() => empty('c1')], [() => streamOf([]), () => streamOf([])], [limited, limited]]) {
+    const { ids, asked } = await readIds(1, [() => empty('c1'), ...streams, page])
+    assert.deepEqual(ids, ['a'])
+    assert.deepEqual(asked, ['page c0', ...streams.map(() => 'stream c1'), 'page c1'])
+  }
+})
+
+test('an abort ends the iteration inside a silent stream', { timeout: 5_000 }, async () => {
+  const stop = new AbortController()
+  const reading = readIds(1, [() => empty('c1'), () => streamOf(['retry: 1000\n\n'], { hangs: true })], {
+    signal: stop.signal,
+  })
+  setTimeout(() => stop.abort(), 20)
+  assert.deepEqual((await reading).ids, [])
 })

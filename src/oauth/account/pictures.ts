@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { App, PictureSource } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { pictureType } from '../../http/picture-type.ts'
-import { openOutbound, type Outbound } from '../federation/outbound.ts'
+import { openOutbound, type Outbound } from '../../http/outbound.ts'
 import { hidden } from './access.ts'
 
 /** Maximum picture, in bytes. Pictures are never decoded or resized here. */

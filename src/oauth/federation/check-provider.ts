@@ -1,7 +1,7 @@
 import * as openid from 'openid-client'
 import { describe, discover, wayTo, type ProviderConnection } from './connection.ts'
 import { callbackOf, ID_TOKEN_ALGORITHMS } from './federation.ts'
-import type { Outbound } from './outbound.ts'
+import type { Outbound } from '../../http/outbound.ts'
 import { bindsCode, type ProviderSettings } from './providers.ts'
 import { systemClock } from '../../clock.ts'
 

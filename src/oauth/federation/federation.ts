@@ -1,7 +1,7 @@
 /**
  * oauth/federation: sign-in with an identity provider.
  * Owns: the settings of identity providers and their presets, visits to providers, profiles, guarded requests to the
- *   outside (`outbound.ts`).
+ *   outside (`http/outbound.ts`).
  * Does not own: users (`users/sign-in.ts`), sessions and codes. It does not depend on the authorization server.
  * Start with `providers.ts` for settings.
  */

@@ -2,7 +2,7 @@ import { createRemoteJWKSet, customFetch, errors, flattenedVerify, type JWTVerif
 import type { App } from '../../app.ts'
 import type { TrustedIssuer } from '../../applications/application.ts'
 import { AppError } from '../../errors.ts'
-import { openOutbound, type Outbound } from './outbound.ts'
+import { openOutbound, type Outbound } from '../../http/outbound.ts'
 
 /** Discovery documents and keys are read again after this, in milliseconds; earlier if a key is missing, see below. */
 const KEPT_MS = 600_000

@@ -56,7 +56,13 @@ export type Ledger = {
   /** true if the key of the account was exported or imported: another holder may use its nonces */
   isHeldElsewhere: (userId: string) => boolean
   /** signatures of a user's account below a record, newest first; on all networks if `chainId` is null */
-  signaturesBefore: (of: { userId: string; chainId: number | null }, seq: number, most: number) => LedgerRow[]
+  signaturesBefore: (
+    of: { userId: string; chainId: number | null; intentId: string | null },
+    seq: number,
+    most: number,
+  ) => LedgerRow[]
+  /** signatures of transactions, operations and messages after a record, oldest first */
+  signaturesSince: (seq: number, most: number) => LedgerRow[]
   /** true if an account was created for the user */
   hasAccount: (userId: string) => boolean
   /** newest first */
@@ -127,6 +133,10 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
   const signatures = db.prepare(`SELECT * FROM ledger
     WHERE user_id = ?1 AND intent_id IS NOT NULL AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4)
     ORDER BY seq DESC LIMIT ?3`)
+  const signaturesOfIntent = db.prepare(`SELECT * FROM ledger INDEXED BY ledger_intent
+    WHERE intent_id = ?5 AND user_id = ?1 AND seq < ?2 AND (?4 IS NULL OR chain_id = ?4) ORDER BY seq DESC LIMIT ?3`)
+  const signaturesSince = db.prepare(`SELECT * FROM ledger
+    WHERE seq > ? AND kind IN ('send', 'replace', 'cancel', 'operation', 'message') ORDER BY seq LIMIT ?`)
   const insert = db.prepare(
     `INSERT INTO ledger (${COLUMNS.join(', ')}, record, mac) VALUES (${COLUMNS.map(() => '?').join(', ')}, ?, ?)`,
   )
@@ -190,7 +200,11 @@ export function openUnwitnessed(db: DatabaseSync, macs: Macs): Ledger {
     },
     // Needed only for a nonce far ahead. The records are verified, so that an inserted record allows no such nonce.
     isHeldElsewhere: (userId) => (elsewhereHeld.all(userId) as LedgerRow[]).some(isOwn),
-    signaturesBefore: ({ userId, chainId }, seq, most) => signatures.all(userId, seq, most, chainId) as LedgerRow[],
+    signaturesBefore: ({ userId, chainId, intentId }, seq, most) =>
+      (intentId === null
+        ? signatures.all(userId, seq, most, chainId)
+        : signaturesOfIntent.all(userId, seq, most, chainId, intentId)) as LedgerRow[],
+    signaturesSince: (seq, most) => signaturesSince.all(seq, most) as LedgerRow[],
     hasAccount: (userId) => account.get(userId) !== undefined,
     *ofIntent(intentId) {
       for (const row of ofIntent.iterate(intentId) as Iterable<LedgerRow>) yield readHeld(row)

@@ -40,47 +40,57 @@ export type ReplayedSignature = {
  */
 export function* replayLedger(folder: string, policy: PolicyDocument): Generator<ReplayedSignature> {
   const { db } = openStoreForReading(folder)
-  const windows = new Map<string, MeterWindow>()
-  // wei by nonce: the most expensive attempt with a token.
-  const dearest = new Map<string, bigint>()
-  // By nonce: the application of its first attempt, null if that had no token.
-  const first = new Map<string, string | null>()
+  const replay = openReplay(policy)
   try {
     const rows = db
       .prepare(`SELECT * FROM ledger WHERE kind IN ('send', 'replace', 'cancel', 'operation', 'message') ORDER BY seq`)
       .iterate()
     for (const row of rows as Iterable<LedgerRow>) {
-      const { at, seq, kind } = row
-      if (kind === 'operation' || kind === 'message') {
-        yield replayQuestions(row, kind === 'operation' ? questionsOf(row) : messageQuestionsOf(row))
-        continue
-      }
-      const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
-      const isFirst = !first.has(nonce)
-      if (isFirst) first.set(nonce, row.client_id)
-      // The policy does not apply to top-ups and withdrawals, the only signatures of a sponsor with a token or grant.
-      if (row.token_id === null || isSponsor(row.user_id)) continue
-      const question = questionOf(row)
-      const read = readAt(at)
-      const before = dearest.get(nonce) ?? 0n
-      const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
-      const answer =
-        frozen(policy, question, kind === 'replace' ? first.get(nonce)! : null) ??
-        (kind === 'send'
-          ? evaluate(policy, question, read)
-          : kind === 'cancel'
-            ? evaluateCancel(policy, question, { dearerBy, isFirst }, read)
-            : evaluateFees(policy, question, dearerBy, read))
-      if (answer.allowed) {
-        dearest.set(nonce, before + dearerBy)
-        chargeAll(at, answer.charges)
-      }
-      const { userId, clientId, effect } = question
-      const refusal = refusalOf(row, answer)
-      yield { seq, at, userId, clientId, chainId: effect.chainId, refusal }
+      const replayed = replay(row)
+      if (replayed !== null) yield replayed
     }
   } finally {
     db.close()
+  }
+}
+
+/**
+ * Opens an evaluation of a policy with empty meters. Call it with the signatures of the ledger in order.
+ * @returns null for a signature that no policy decides
+ */
+export function openReplay(policy: PolicyDocument): (row: LedgerRow) => ReplayedSignature | null {
+  const windows = new Map<string, MeterWindow>()
+  // wei by nonce: the most expensive attempt with a token.
+  const dearest = new Map<string, bigint>()
+  // By nonce: the application of its first attempt, null if that had no token.
+  const first = new Map<string, string | null>()
+  return (row) => {
+    const { at, seq, kind } = row
+    if (kind === 'operation' || kind === 'message')
+      return replayQuestions(row, kind === 'operation' ? questionsOf(row) : messageQuestionsOf(row))
+    const nonce = `${Buffer.from(row.address).toString('hex')} ${row.chain_id} ${row.nonce}`
+    const isFirst = !first.has(nonce)
+    if (isFirst) first.set(nonce, row.client_id)
+    // The policy does not apply to top-ups and withdrawals, the only signatures of a sponsor with a token or grant.
+    if (row.token_id === null || isSponsor(row.user_id)) return null
+    const question = questionOf(row)
+    const read = readAt(at)
+    const before = dearest.get(nonce) ?? 0n
+    const dearerBy = question.feeWei > before ? question.feeWei - before : 0n
+    const answer =
+      frozen(policy, question, kind === 'replace' ? first.get(nonce)! : null) ??
+      (kind === 'send'
+        ? evaluate(policy, question, read)
+        : kind === 'cancel'
+          ? evaluateCancel(policy, question, { dearerBy, isFirst }, read)
+          : evaluateFees(policy, question, dearerBy, read))
+    if (answer.allowed) {
+      dearest.set(nonce, before + dearerBy)
+      chargeAll(at, answer.charges)
+    }
+    const { userId, clientId, effect } = question
+    const refusal = refusalOf(row, answer)
+    return { seq, at, userId, clientId, chainId: effect.chainId, refusal }
   }
 
   function readAt(at: number): ReadMeter {

@@ -30,13 +30,13 @@ export async function listSignatures(
   { ledger, heads, beside }: { ledger: Ledger; heads: Heads; beside: RunBeside },
   request: unknown,
 ): Promise<SignaturePage> {
-  const { userId, before, chainId } = readSignaturesRequest(request)
+  const { userId, before, chainId, intentId } = readSignaturesRequest(request)
   const { head, size, rows } = await beside(() => {
     const note = heads.newest()
     const { size } = readSignedHead(note)!
     // The next head will cover, within moments, the records that this head does not cover yet.
     const below = Math.min(before, size + 1)
-    return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId }, below, MAX_SIGNATURES + 1) }
+    return { head: note, size, rows: ledger.signaturesBefore({ userId, chainId, intentId }, below, MAX_SIGNATURES + 1) }
   })
   const signatures: ListedSignature[] = []
   let room = MAX_FRAME_BYTES - OVERHEAD
@@ -63,6 +63,7 @@ function toListed(row: LedgerRow, proof: Buffer[]): ListedSignature {
     chainId: row.chain_id!,
     intentId: row.intent_id!,
     clientId: row.client_id,
+    rule: row.rule,
     evidenceHash: row.evidence === null ? null : hash('sha256', row.evidence, 'hex'),
     record: Buffer.from(row.record).toString('hex'),
     proof: proof.map((one) => one.toString('hex')),

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { LookupAddress } from 'node:dns'
 import { after, before, test } from 'node:test'
 import { isPublicAddress, openOutbound } from './outbound.ts'
-import { freePort } from '../../../test/kit/ports.ts'
+import { freePort } from '../../test/kit/ports.ts'
 
 let server: Server
 let origin: string
