@@ -316,7 +316,7 @@ create table transactions (
   effective_gas_price bytea,
   succeeded boolean,
   revert jsonb,
-  transitions jsonb not null,
+  transitions jsonb not null check (jsonb_typeof(transitions) = 'array'),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   unique (chain_id, sender, nonce)
@@ -552,7 +552,7 @@ create table operations (
   charged numeric(78,0) not null,
   hour timestamptz not null,
   is_counted boolean not null default false,
-  transitions jsonb not null default '[]',
+  transitions jsonb not null default '[]' check (jsonb_typeof(transitions) = 'array'),
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now()
 ) with (fillfactor = 80);
@@ -942,6 +942,10 @@ begin
   else
     select hash into own_hash from transactions where id = new.outer_id;
   end if;
+  -- The row lost its intent, and has a new id that no caller was told.
+  if tg_op = 'UPDATE' and old.id <> new.id and own_hash is null then
+    return null;
+  end if;
   insert into facts (kind, chain_id, account_id, client_id, subject, data) values (
     'write', new.chain_id, new.account_id, new.client_id, 'transaction:' || new.id,
     jsonb_build_object(
@@ -994,9 +998,11 @@ create trigger consents_written after insert or update of permissions on consent
   for each row execute function note_row('consent', 'account', 'account_id', 'permissions');
 create trigger consents_deleted after delete on consents
   for each row execute function note_row('revoked', 'account', 'account_id', 'account_id');
--- A user who revokes an application takes back what it could read about the account. What the application did itself stays.
+-- A user who revokes or leaves an application takes back what it could read about the account. What the application did itself stays.
 create function forget_account() returns trigger language plpgsql as $$
 begin
+  -- The process that numbers events may have read the consent before it was deleted: its events are deleted after its commit.
+  perform from sequencer for update;
   delete from events where client_id = old.client_id and account_id = old.account_id
     and (type like 'transfer.%' or type like 'account.%' or type like 'key.%');
   return null;
@@ -1004,6 +1010,8 @@ end
 $$;
 
 create trigger consents_forgotten after delete on consents
+  for each row execute function forget_account();
+create trigger application_users_forgotten after delete on application_users
   for each row execute function forget_account();
 create trigger approvals_written after insert or update of state on approvals
   for each row execute function note_row('approval', 'approval', 'id', 'state');
@@ -1037,7 +1045,7 @@ declare
 begin
   insert into facts (kind, chain_id, account_id, subject, data)
   select 'lane', (one ->> 'chain_id')::bigint, a.account_id, 'account:' || a.account_id, jsonb_build_object(
-    'isStopped', tg_op = 'INSERT', 'reason', one ->> 'reason', 'nonce', one -> 'nonce', 'createdAt', one -> 'created_at')
+    'isStopped', tg_op <> 'DELETE', 'reason', one ->> 'reason', 'nonce', one -> 'nonce', 'hash', one -> 'hash', 'createdAt', one -> 'created_at')
   from accounts a
   where a.address = (case when tg_op = 'DELETE' then old.sender else new.sender end)
     and exists (select from application_users u where u.account_id = a.account_id and has_feed(u.client_id));
@@ -1047,6 +1055,8 @@ $$;
 
 create trigger stopped_lanes_written after insert or delete on stopped_lanes
   for each row execute function note_lane();
+create trigger stopped_lanes_changed after update of nonce, hash on stopped_lanes
+  for each row when ((new.nonce, new.hash) is distinct from (old.nonce, old.hash)) execute function note_lane();
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- webhooks: events that are sent to the servers of applications (docs/build/webhooks.md).

@@ -77,6 +77,8 @@ export const LOG_EVENTS: Record<string, string> = {
   head_listener_failed: 'A listener for new blocks failed once.',
   event_stream_ended: 'A stream of events ended because of an error. The client continues where it was.',
   events_not_deleted: 'Old events were not deleted. It is retried every minute.',
+  event_not_described:
+    'A row that changed has contents that the program never writes. The change has no event; other events continue. Check who can write to the database.',
   events_not_numbered: 'Events wait, because moving them into the feeds of applications failed. It is retried.',
   feeds_not_read: 'Requests that wait for events could not look for new ones. It is retried.',
   head_not_stored: 'A signed head of the signer’s log could not be stored. It is retried every second.',

@@ -58,7 +58,7 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of('user.created', momentOf(data), {})]
     case 'consent': {
       const { row, before } = data as { row: { permissions: string[]; updated_at: string }; before: string[] | null }
-      if (row.permissions.length === 0) return []
+      if (row.permissions.length === 0 || isSame(row.permissions, before ?? [])) return []
       const type = before === null || before.length === 0 ? 'consent.granted' : 'consent.changed'
       return [of(type, row.updated_at, { permissions: row.permissions })]
     }
@@ -71,15 +71,19 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of(`webhook.${verb}`, String(key), shown)]
     }
     case 'lane': {
-      const { isStopped, reason, nonce, createdAt } = data as LaneFact
-      const type = isStopped ? 'account.stopped' : 'account.resumed'
-      return [of(type, createdAt, isStopped ? { reason, nonce } : { nonce })]
+      const { isStopped, reason, nonce, hash, createdAt } = data as LaneFact
+      // A stopped account is stopped again if another foreign transaction appears.
+      if (isStopped) return [of('account.stopped', `${createdAt} ${nonce} ${hash}`, { reason, nonce })]
+      return [of('account.resumed', createdAt, { nonce })]
     }
   }
 }
 
 const idOf = ({ chainId, accountId, subject }: WrittenFact, type: EventType, key: string): string =>
   uuidOf(`chatelaine event\0${chainId ?? ''}\0${accountId ?? ''}\0${subject}\0${type}\0${key}`)
+
+const isSame = (some: readonly string[], others: readonly string[]): boolean =>
+  new Set([...some, ...others]).size === new Set(some).size && new Set(some).size === new Set(others).size
 
 const momentOf = (data: Record<string, unknown>): string => (data.row as { created_at: string }).created_at
 
@@ -100,7 +104,7 @@ type AccountFact = {
   exportedAt: string | null
   wasExportedAt: string | null
 }
-type LaneFact = { isStopped: boolean; reason: string; nonce: number; createdAt: string }
+type LaneFact = { isStopped: boolean; reason: string; nonce: number; hash: string | null; createdAt: string }
 
 function describeAccount(
   { frozenAt, wasFrozenAt, unfrozenAt, exportedAt, wasExportedAt }: AccountFact,
@@ -143,8 +147,11 @@ function describeWrite(fact: WrittenFact, write: WriteFact): DescribedEvent[] {
   const events: DescribedEvent[] = []
   let outcome = before === null ? null : outcomeOf(fact, before)
   let hasBytes = before?.state === 'SUBMITTED'
-  const add = (type: EventType, key: string, step: Transition, more: Record<string, unknown> = {}) =>
-    events.push({ id: idOf(fact, type, key), type, data: { ...dataOf(write, step), ...more } })
+  const add = (type: EventType, key: string, step: Transition, more: Record<string, unknown> = {}) => {
+    // The database that has lost a fee bump does not know whether its bytes were the first ones.
+    const idType = type === 'transaction.resubmitted' ? 'transaction.submitted' : type
+    events.push({ id: idOf(fact, idType, key), type, data: { ...dataOf(write, step), ...more } })
+  }
   for (const step of steps) {
     if (step.state === 'FINALIZED') {
       add('transaction.finalized', placeKey(write), step)
@@ -208,7 +215,8 @@ type TransferFact = {
   logIndex: number
   blockNumber: number
   blockHash: string
-  minedAt: string
+  /** milliseconds since 1970 */
+  minedAt: number
   /** how often the block was retracted before */
   times: number
 }

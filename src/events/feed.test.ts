@@ -4,6 +4,10 @@ import { sql } from 'kysely'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import { noteUser } from '../applications/registry.ts'
+import { toHex } from '../hex.ts'
+import { speedUpTransaction } from '../transactions/lanes/change.ts'
+import { reconcileNonce } from '../transactions/recovery/reconcile.ts'
+import { markReplaced } from '../transactions/settle/states.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { readTransaction } from '../transactions/read/read.ts'
 import { readEvents, type Feed } from './read.ts'
@@ -102,6 +106,36 @@ test('a reorganisation retracts the event of the block that is gone, by its id; 
   const again = about(await feed(), answer.id)
   assert.deepEqual(typesOf(again), ['submitted', 'mined', 'retracted', 'mined'])
   assert.notEqual(again[3]!.id, again[1]!.id)
+})
+
+test('bytes that the database has lost, a fee bump among them, come again from the ledger under the ids that were read', async () => {
+  const writer = await world.writer('bumped')
+  const { answer } = await world.add(world.first, writer)
+  const { hash } = await speedUpTransaction(world.first.app, writer, answer.id)
+  assert.notEqual(hash, answer.hash)
+  const known = about(await feed(), answer.id)
+  assert.deepEqual(typesOf(known), ['submitted', 'resubmitted'])
+  const { nonce, sender } = await world.db.selectFrom('transactions').select(['nonce', 'sender']).where('id', '=', answer.id).executeTakeFirstOrThrow() // prettier-ignore
+  await world.db.deleteFrom('attempts').where('transaction_id', '=', answer.id).execute()
+  await world.db.deleteFrom('transactions').where('id', '=', answer.id).execute()
+  await reconcileNonce(world.first.app, { chainId: 31_337, from: toHex(sender), nonce })
+  const again = about(await feed(), answer.id).slice(2)
+  assert.deepEqual(
+    again.map(({ id, data }) => [id, data.hash]),
+    [[known[1]!.id, hash]],
+  )
+})
+
+test('a nonce whose intent was never signed has no event when another transaction uses it', async () => {
+  const writer = await world.writer('untold')
+  const { answer } = await world.add(world.first, writer)
+  const { id } = answer
+  // As a nonce whose intent had no bytes when another transaction used it.
+  await sql`update transactions set hash = null, state = 'BOUND', transitions = '[]' where id = ${id}`.execute(world.db)
+  await feed()
+  await markReplaced(world.db, world.first.app, { id, hash: `0x${'5a'.repeat(32)}`, blockNumber: 1, blockHash: `0x${'5b'.repeat(32)}` }) // prettier-ignore
+  const ids = (await feed()).filter(({ userId }) => userId === 'DEV-untold').map(({ subject }) => subject)
+  assert.deepEqual([...new Set(ids)], [`transaction:${id}`])
 })
 
 test('a user sees the events of their own account, and not those of others', async () => {

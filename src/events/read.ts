@@ -97,29 +97,33 @@ export async function readEvents(
   { clientId, accountId }: Feed,
   { after, types, limit }: { after: number | null; types: EventFilter; limit: number },
 ): Promise<{ events: WireEvent[]; after: number; isEnd: boolean }> {
-  // Before the events: those that are numbered in between are found by the next call.
-  const { trimmed, newest } = await readEnds(app, clientId)
-  if (after !== null && after < trimmed) throw expired(trimmed)
-  const from = after ?? trimmed
-  if (newest <= from) return { events: [], after: from, isEnd: true }
-  const whose: RawBuilder<unknown> = accountId === null ? sql`not is_own` : sql`account_id = ${accountId}::uuid`
+  const whose: RawBuilder<unknown> = accountId === null ? sql`true` : sql`account_id = ${accountId}::uuid`
+  const shown: RawBuilder<unknown> = accountId === null ? sql`not is_own` : sql`true`
   const wanted = types === null ? sql`true` : sql`type in (${sql.join(types.map((type) => sql.lit(type)))})`
-  const { rows } = await sql<EventRow & { looked_to: number; looked_at: number }>`
-    with looked as (
-      select * from events where client_id = ${clientId} and seq > ${from}::bigint and seq <= ${newest}::bigint and ${whose}
+  // One statement, so that no event is deleted or numbered between its parts.
+  const { rows } = await sql<EventRow & FeedEnds>`
+    with feed as (select seq, trimmed from feeds where client_id = ${clientId}), looked as (
+      select * from events where client_id = ${clientId} and seq > coalesce(${after}::bigint, (select trimmed from feed)) and ${whose}
       order by seq limit ${MAX_LOOKED_AT}::int
-    ), found as (select * from looked where ${wanted} order by seq limit ${limit}::int)
-    select found.*, account.user_id, ends.looked_to, ends.looked_at
-    from (select max(seq) as looked_to, count(*)::int as looked_at from looked) as ends
+    ), found as (select * from looked where ${shown} and ${wanted} order by seq limit ${limit}::int)
+    select found.*, account.user_id, ends.newest, ends.trimmed, ends.looked_to, ends.looked_at
+    from (select max(seq) as looked_to, count(*)::int as looked_at, (select seq from feed) as newest, (select trimmed from feed) as trimmed
+      from looked) as ends
     left join found on true left join accounts account on account.account_id = found.account_id
     order by found.seq`.execute(app.db)
-  const [first] = rows
+  const { newest, trimmed, looked_to: lookedTo, looked_at: lookedAt } = rows[0]!
+  if (newest === null || trimmed === null) return { events: [], after: after ?? 0, isEnd: true }
+  if (after !== null && after < trimmed) throw expired(trimmed)
   const events = rows.filter(({ seq }) => seq !== null)
   if (events.length === limit)
     return { events: events.map((row) => toWire(app, row)), after: events.at(-1)!.seq, isEnd: false }
-  const isEnd = first!.looked_at < MAX_LOOKED_AT
-  return { events: events.map((row) => toWire(app, row)), after: isEnd ? newest : first!.looked_to, isEnd }
+  const isEnd = lookedAt < MAX_LOOKED_AT
+  const end = isEnd ? Math.max(newest, after ?? 0) : lookedTo!
+  return { events: events.map((row) => toWire(app, row)), after: end, isEnd }
 }
+
+/** The numbers of the feed; null: no event was ever written for it. `looked_to`: of the last event that was looked at. */
+type FeedEnds = { newest: number | null; trimmed: number | null; looked_to: number | null; looked_at: number }
 
 /**
  * Reads events of a feed by their numbers, as the application sees them by itself. Events that were deleted are missing.

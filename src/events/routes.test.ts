@@ -1,5 +1,6 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
+import { sql } from 'kysely'
 import { runningClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
@@ -16,7 +17,14 @@ after(() => here.close())
 
 const mint = (more: { reference?: string } = {}) =>
   here.bob.write({ ...more, address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
-const newestCursor = async () => (await here.bob.get('/v1/events?cursor=now')).headers.get('x-next-cursor')!
+/** Returns the end of the feed, once all changes so far have their numbers. */
+async function newestCursor(): Promise<string> {
+  await until(
+    'all changes have numbers',
+    async () => (await sql`select from facts`.execute(here.app.db)).rows.length === 0,
+  )
+  return (await here.bob.get('/v1/events?cursor=now')).headers.get('x-next-cursor')!
+}
 
 /** Opens a stream, and reads its events as they arrive. */
 async function open(path: string, { token = here.bob.token, ...headers }: Record<string, string> = {}) {
@@ -147,6 +155,33 @@ test('an application reads its feed by itself, whichever of its users it is abou
       ['user.created', 'DEV-bob'],
     ],
   )
+})
+
+test('streams that are opened at the same time count as well, whichever token of the user opens them', async () => {
+  const tokens = [(await here.person('dave')).token, (await here.person('dave')).token]
+  assert.notEqual(tokens[0], tokens[1])
+  // Both are known, so that the streams begin together as soon as the feed can be read.
+  for (const token of tokens) (await open('/v1/events', { token })).leave()
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  const opened = await here.app.db.transaction().execute(async (db) => {
+    await sql`lock table feeds in access exclusive mode`.execute(db)
+    const opening = tokens.flatMap((token) => Array.from({ length: 6 }, () => open('/v1/events', { token })))
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    return { opening }
+  })
+  const streams = await Promise.all(opened.opening)
+  for (const { leave } of streams) leave()
+  assert.equal(streams.filter(({ response }) => response.status === 200).length, 5)
+})
+
+test('HEAD responds with the headers of a page, and opens no stream', async () => {
+  const response = await fetch(`${here.facts.origin}/v1/events?wait=30&types=key.exported`, {
+    method: 'HEAD',
+    headers: { accept: 'text/event-stream', authorization: `Bearer ${here.bob.token}` },
+    signal: AbortSignal.timeout(5_000),
+  })
+  assert.match(response.headers.get('content-type')!, /^application\/json/)
+  assert.ok(response.headers.get('x-next-cursor'))
 })
 
 test('a token has five streams at most; a stream ends when the application loses the permission', async () => {

@@ -34,7 +34,9 @@ export function events(server: FastifyInstance, app: App): void {
       assertHasFeed(app, reader)
       const feed = feedOf(reader)
       const types = readTypes(query.types)
-      const isStream = /\btext\/event-stream\b/.test(headers.accept ?? '')
+      // HEAD has no body: it would hold the connection as an empty stream, or as a request that waits.
+      const isHead = request.method === 'HEAD'
+      const isStream = !isHead && /\btext\/event-stream\b/.test(headers.accept ?? '')
       const last = isStream ? headers['last-event-id'] : undefined
       const cursor = typeof last === 'string' && last !== '' ? last : query.cursor
       const after = cursor === undefined ? null : cursor === 'now' ? (await readEnds(app, feed.clientId)).newest : readEventCursor(cursor) // prettier-ignore
@@ -44,7 +46,7 @@ export function events(server: FastifyInstance, app: App): void {
       }
       const limit = Number(query.limit ?? '100')
       let page = await readEvents(app, feed, { after, types, limit })
-      const until = app.clock.ticks() + Number(query.wait ?? '0') * 1_000
+      const until = app.clock.ticks() + (isHead ? 0 : Number(query.wait ?? '0')) * 1_000
       const gone = new AbortController()
       reply.raw.once('close', () => gone.abort())
       const signal = AbortSignal.any([closing.signal, gone.signal])

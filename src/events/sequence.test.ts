@@ -4,8 +4,11 @@ import { sql } from 'kysely'
 import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { randomOf } from '../../test/random.ts'
 import type { App } from '../app.ts'
+import type { RootDb } from '../store/db.ts'
 import { readEvents } from './read.ts'
 import { sequence } from './sequence.ts'
+import { deleteOldEvents } from './sweep.ts'
+import { noteTransfers } from './transfers.ts'
 
 /** EVENT_WRITES=20000 is the long form. */
 const WRITES = Number(process.env.EVENT_WRITES ?? 400)
@@ -101,4 +104,159 @@ test('numbers never fall behind the clock: a feed that was restored from an olde
   await note()
   await sequence(db)
   assert.ok((await newest()) > lost)
+})
+
+/** Returns a handle that does something else after the first statement with a certain result. */
+function interrupted(
+  isPoint: (rows: readonly Record<string, unknown>[]) => boolean,
+  act: () => Promise<unknown>,
+): RootDb {
+  let isOver = false
+  return database.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
+      if (!isOver && isPoint(result.rows as Record<string, unknown>[])) {
+        isOver = true
+        await act()
+      }
+      return result
+    },
+  }) as RootDb
+}
+
+const appOf = (db: RootDb) => ({ db, networks: new Map() }) as unknown as App
+const ACCOUNT = '00000000-0000-4000-8000-000000000001'
+
+/** Stores events of a feed with the numbers 1 to `count`. */
+async function storeEvents(clientId: string, count: number, { isOwn = false, at = 'now()' } = {}): Promise<void> {
+  await sql`insert into events select ${clientId}, n, gen_random_uuid(), 'transfer.detected', 'transfer:' || n, ${ACCOUNT}::uuid, 31337, ${isOwn}::boolean, '{}', ${sql.raw(at)}
+    from generate_series(1, ${count}::int) as n`.execute(database.db)
+  await sql`insert into feeds values (${clientId}, ${count}::bigint)`.execute(database.db)
+}
+
+test('events that are deleted while a page is read are in the page, or the reader is told', async () => {
+  await storeEvents('aged', 3, { at: "now() - interval '40 days'" })
+  const db = interrupted(() => true, () => deleteOldEvents(database.db, 'aged', 30)) // prettier-ignore
+  const page = await readEvents(appOf(db), { clientId: 'aged', accountId: null }, { after: 0, types: null, limit: 10 }).catch((error: unknown) => error) // prettier-ignore
+  if ((page as { code?: string }).code !== 'cursor_expired')
+    assert.equal((page as { events: unknown[] }).events.length, 3)
+})
+
+test('a page looks at 5,000 events at most, although the application may see none of them', async () => {
+  await storeEvents('unread', 5_001, { isOwn: true })
+  const read = (after: number | null) =>
+    readEvents(appOf(database.db), { clientId: 'unread', accountId: null }, { after, types: null, limit: 10 })
+  const first = await read(null)
+  assert.deepEqual([first.events, first.after, first.isEnd], [[], 5_000, false])
+  const { after, isEnd } = await read(first.after)
+  assert.deepEqual([after, isEnd], [5_001, true])
+})
+
+/** Creates an account that has signed in to the application and allows it to read. */
+async function allowedAccount(): Promise<void> {
+  const { db } = database
+  await sql`insert into accounts (account_id, user_id, address) values (${ACCOUNT}::uuid, 'DEV-leaving', '\\x01') on conflict do nothing`.execute(
+    db,
+  )
+  await sql`insert into identities (provider, subject, username, account_id) values ('DEV', 'leaving', 'leaving', ${ACCOUNT}::uuid) on conflict do nothing`.execute(
+    db,
+  )
+  for (const table of ['consents', 'application_users', 'events'])
+    await sql`delete from ${sql.table(table)} where account_id = ${ACCOUNT}::uuid`.execute(db)
+  await sql`insert into application_users values ('shop', ${ACCOUNT}::uuid)`.execute(db)
+  await sql`insert into consents (account_id, client_id, permissions) values (${ACCOUNT}::uuid, 'shop', '["users:read"]')`.execute(
+    db,
+  )
+  while ((await sequence(db)) > 0);
+}
+const freeze = () => sql`update accounts set frozen_at = clock_timestamp() where account_id = ${ACCOUNT}::uuid`.execute(database.db) // prettier-ignore
+const accountEvents = async () =>
+  (await sql`select 1 from events where client_id = 'shop' and type = 'account.frozen' and not is_own`.execute(database.db)).rows.length // prettier-ignore
+const forgetUser = () => sql`delete from application_users where account_id = ${ACCOUNT}::uuid`.execute(database.db)
+
+test('an application that is revoked while events get their numbers has none of the account afterwards', async () => {
+  await allowedAccount()
+  await freeze()
+  const revoking: Promise<unknown>[] = []
+  const db = interrupted((rows) => rows.some((row) => 'is_allowed' in row), async () => {
+    revoking.push(sql`delete from consents where account_id = ${ACCOUNT}::uuid`.execute(database.db))
+    // It waits for the numbers; nothing else shows that it has begun to.
+    await Promise.race([...revoking, new Promise((resolve) => setTimeout(resolve, 300))])
+  }) // prettier-ignore
+  await sequence(db)
+  assert.equal(revoking.length, 1)
+  await Promise.all(revoking)
+  assert.equal(await accountEvents(), 0)
+})
+
+test('a user who leaves an application that needed no consent takes back what it saw of the account', async () => {
+  await allowedAccount()
+  await freeze()
+  while ((await sequence(database.db)) > 0);
+  assert.equal(await accountEvents(), 1)
+  await forgetUser()
+  assert.equal(await accountEvents(), 0)
+})
+
+test('a consent that is stored again with the same permissions is no event', async () => {
+  await allowedAccount()
+  await sql`update consents set permissions = '["users:read"]', updated_at = clock_timestamp() where account_id = ${ACCOUNT}::uuid`.execute(database.db) // prettier-ignore
+  while ((await sequence(database.db)) > 0);
+  const { rows } = await sql<{ type: string }>`select type from events where client_id = 'shop' and type like 'consent.%' order by seq desc limit 1`.execute(database.db) // prettier-ignore
+  assert.deepEqual(rows, [{ type: 'consent.granted' }])
+})
+
+test('an account that is stopped at another nonce while it is stopped has another event', async () => {
+  const { db } = database
+  await allowedAccount()
+  const lane = () => sql<{ type: string; data: { nonce: number } }>`select id, type, data from events where client_id = 'shop' and type like 'account.%' and chain_id is not null order by seq`.execute(db) // prettier-ignore
+  await sql`insert into stopped_lanes (chain_id, sender, nonce, reason) values (31337, '\\x01', 4, 'foreign_nonce')`.execute(
+    db,
+  )
+  await sql`update stopped_lanes set nonce = 5`.execute(db)
+  await sql`update stopped_lanes set resume_asked_at = now()`.execute(db)
+  await sql`delete from stopped_lanes`.execute(db)
+  while ((await sequence(db)) > 0);
+  const { rows } = await lane()
+  assert.deepEqual(
+    rows.map(({ type, data }) => [type, data.nonce]),
+    [
+      ['account.stopped', 4],
+      ['account.stopped', 5],
+      ['account.resumed', 5],
+    ],
+  )
+  assert.equal(new Set(rows.map((row) => (row as unknown as { id: string }).id)).size, 3)
+})
+
+test('a block of a chain whose clock is far ahead does not stop the feeds', async () => {
+  const { db } = database
+  await allowedAccount()
+  await sql`insert into transfers select ${ACCOUNT}::uuid, 31337, 1, 0, 0, 0, 1, word, word, word, null, word, word, word, '12026-01-01', false
+    from decode(repeat('01', 20), 'hex') as word`.execute(db)
+  await noteTransfers(db, 31_337, 'detected', 1)
+  assert.equal(await sequence(db), 1)
+})
+
+test('a row that somebody damaged does not stop the feeds: its change is logged, and the next events come', async () => {
+  const { db } = database
+  await allowedAccount()
+  await sql`update consents set permissions = '{"damaged": true}' where account_id = ${ACCOUNT}::uuid`.execute(db)
+  await freeze()
+  const logged: unknown[] = []
+  assert.equal(await sequence(db, (fact) => logged.push([fact.kind, fact.subject])), 2)
+  assert.deepEqual(logged, [['consent', `account:${ACCOUNT}`]])
+  const { rows } = await sql`select 1 from events where client_id = 'shop' and type = 'account.frozen'`.execute(db)
+  assert.equal(rows.length, 1)
+})
+
+test('transitions are a list in each row, so that noting one never fails', async () => {
+  for (const table of ['transactions', 'operations']) {
+    const { rows } = await sql<{ rule: string }>`select pg_get_constraintdef(oid) as rule from pg_constraint
+      where conrelid = ${table}::regclass and contype = 'c'`.execute(database.db)
+    assert.ok(
+      rows.some(({ rule }) => rule.includes('jsonb_typeof(transitions)')),
+      table,
+    )
+  }
 })

@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { isReadable } from '../users/authorize.ts'
-import { describe, type DescribedEvent } from './describe.ts'
+import { describe, type DescribedEvent, type WrittenFact } from './describe.ts'
 
 /** milliseconds between two looks for facts */
 const LOOK_MS = 100
@@ -13,9 +13,11 @@ const BATCH = 500
 /** Moves facts into the feeds of applications until the process stops. Any number of replicas may run it: one works at a time. */
 export function startSequencing({ clock, db, telemetry }: Pick<App, 'clock' | 'db' | 'telemetry'>): Rounds {
   let failures = 0
+  const logDamaged: ReportDamaged = ({ kind, subject }, error) =>
+    telemetry.log.error('event_not_described', { kind, subject }, error)
   return every(clock, LOOK_MS, async () => {
     try {
-      while ((await sequence(db)) === BATCH);
+      while ((await sequence(db, logDamaged)) === BATCH);
       failures = 0
     } catch (error) {
       if (failures++ % 60 === 0) telemetry.log.warn('events_not_numbered', {}, error)
@@ -34,6 +36,9 @@ type FactRow = {
   at: Date
 }
 
+/** Receives a fact without events, because the row that changed had contents that the program never writes. */
+type ReportDamaged = (fact: Pick<WrittenFact, 'kind' | 'subject'>, error: unknown) => void
+
 /** An event of one feed, before it has a number. */
 type FeedEvent = DescribedEvent &
   Pick<FactRow, 'account_id' | 'chain_id' | 'at' | 'subject'> & { client_id: string; is_own: boolean }
@@ -43,7 +48,7 @@ type FeedEvent = DescribedEvent &
  * A fact that is committed later, with a lower number, is of another subject: it is found by the next call.
  * @returns number of facts that were moved; 0 also if another process works on them
  */
-export async function sequence(root: RootDb): Promise<number> {
+export async function sequence(root: RootDb, report: ReportDamaged = () => {}): Promise<number> {
   // Nearly always there is nothing, and this is one statement.
   const some = await sql`select 1 from facts limit 1`.execute(root)
   if (some.rows.length === 0) return 0
@@ -56,7 +61,7 @@ export async function sequence(root: RootDb): Promise<number> {
     )
     if (facts.length === 0) return 0
     const readers = await readersOf(db, facts)
-    const placed = facts.flatMap((fact) => placeFact(fact, readers))
+    const placed = facts.flatMap((fact) => placeFact(fact, readers, report))
     if (placed.length > 0) await store(db, placed)
     await sql`delete from facts where seq in (select value::int8 from json_array_elements_text(${JSON.stringify(facts.map(({ seq }) => seq))}::json))`.execute(
       db,
@@ -88,9 +93,9 @@ async function readersOf(db: Db, facts: readonly FactRow[]): Promise<Map<string,
  * to each application that the user signed in to, if it is on the application's network; until the user allows
  * `users:read`, only the user sees it there.
  */
-function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>): FeedEvent[] {
+function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>, report: ReportDamaged): FeedEvent[] {
   const { account_id, chain_id, client_id, at, subject } = fact
-  const described = describe({ ...fact, chainId: chain_id, accountId: account_id })
+  const described = describeIfWhole(fact, report)
   if (client_id !== null)
     return described.map((one) => ({ ...one, account_id, chain_id, at, subject, client_id, is_own: false }))
   const to = (readers.get(account_id ?? '') ?? []).filter((reader) => chain_id === null || reader.chain_id === chain_id)
@@ -105,6 +110,16 @@ function placeFact(fact: FactRow, readers: ReadonlyMap<string, FeedReader[]>): F
       is_own: !reader.is_allowed,
     })),
   )
+}
+
+/** One damaged row must not stop the feeds of all applications. */
+function describeIfWhole(fact: FactRow, report: ReportDamaged): DescribedEvent[] {
+  try {
+    return describe({ ...fact, chainId: fact.chain_id, accountId: fact.account_id })
+  } catch (error) {
+    report(fact, error)
+    return []
+  }
 }
 
 /** Numbers events and stores them. Holding the row of a feed, its newest number is committed before the next is given. */

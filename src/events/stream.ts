@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
-import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type Feed } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
@@ -18,16 +18,15 @@ const CHECK_MS = 5_000
 const MAX_UNSENT = 262_144
 /** milliseconds for which a client may leave them unread */
 const MAX_STALLED_MS = 60_000
-const MAX_PER_TOKEN = 5
+/** streams of a user at one application */
+const MAX_PER_USER = 5
+/** streams of an application's server, and of all its users together */
 const MAX_PER_APPLICATION = 100
 /** events per read */
 const PAGE = 200
 
 /** Open streams of this process. */
-const streams = slot(
-  'streams of events',
-  (_app: App) => new Set<{ clientId: string; token: string; end: AbortController }>(),
-)
+const streams = slot('streams of events', (_app: App) => new Set<Feed & { end: AbortController }>())
 
 /** Ends all streams, so that the program can end: clients continue at another replica. */
 export function endStreams(app: App): void {
@@ -48,19 +47,28 @@ export async function streamEvents(
 ): Promise<void> {
   const { reader } = request
   const open = streams.of(app)
-  const own = [...open].filter(({ clientId }) => clientId === reader.clientId)
-  if (own.length >= MAX_PER_APPLICATION || own.filter(({ token }) => token === reader.token).length >= MAX_PER_TOKEN)
+  const feed = feedOf(reader)
+  const others = [...open].filter((one) => one.clientId === feed.clientId && (one.accountId === null) === (feed.accountId === null)) // prettier-ignore
+  if (
+    others.length >= MAX_PER_APPLICATION ||
+    (feed.accountId !== null && others.filter(({ accountId }) => accountId === feed.accountId).length >= MAX_PER_USER)
+  )
+    // prettier-ignore
     throw new AppError(
       'rate_limited',
-      `A token may have ${MAX_PER_TOKEN} open streams, and an application ${MAX_PER_APPLICATION}. Nothing was done. Close one, then retry.`,
+      `A user may have ${MAX_PER_USER} open streams, and an application ${MAX_PER_APPLICATION}. Nothing was done. Close one, then retry.`,
       { retryAfter: 5 },
     )
-  // An expired cursor is an error response, not a stream.
-  const first = await readEvents(app, feedOf(reader), { after, types, limit: PAGE })
-  const stream = { clientId: reader.clientId, token: reader.token, end: new AbortController() }
+  // Counted before the first read: those that are opened meanwhile see it.
+  const stream = { ...feed, end: new AbortController() }
   open.add(stream)
   const { raw } = reply
   raw.once('close', () => stream.end.abort())
+  // An expired cursor is an error response, not a stream.
+  const first = await readEvents(app, feed, { after, types, limit: PAGE }).catch((error: unknown) => {
+    open.delete(stream)
+    throw error
+  })
   await request.answerPast(reply, async () => {
     raw.writeHead(200, {
       ...(reply.getHeaders() as Record<string, string>),

@@ -47,7 +47,7 @@ const insertFacts = (chainId: number, verb: string): RawBuilder<unknown> => sql`
       'tokenType', case t.token_type when 721 then 'ERC721' when 1155 then 'ERC1155' when 1 then 'NATIVE' else 'ERC20' end,
       'token', encode(t.token, 'hex'), 'tokenId', encode(t.token_id, 'hex'), 'value', encode(t.value, 'hex'), 'from', encode(t.sender, 'hex'),
       'to', encode(t.recipient, 'hex'), 'hash', encode(t.hash, 'hex'), 'logIndex', t.log_index, 'blockNumber', t.block_number,
-      'blockHash', encode(t.block_hash, 'hex'), 'minedAt', t.mined_at, 'times', times_retracted(t.chain_id, t.block_hash)
+      'blockHash', encode(t.block_hash, 'hex'), 'minedAt', (extract(epoch from t.mined_at) * 1000)::int8, 'times', times_retracted(t.chain_id, t.block_hash)
     )
   from transfers t
   where exists (select from applications where chain_id = ${chainId}::bigint and permissions ? 'events:read')

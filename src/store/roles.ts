@@ -41,6 +41,8 @@ export const OF_AUTH: Grants = {
     'update (state, token, decided_at) on approvals',
     'insert on facts',
     'select, delete on events',
+    // A revocation locks the row, so that no event of the account gets its number meanwhile.
+    'select, update on sequencer',
   ],
 }
 

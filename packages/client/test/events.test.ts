@@ -113,6 +113,26 @@ test('events come page by page from a cursor, through failures, until they are a
   assert.ok(asked.slice(1, 9).every((query) => query.startsWith('?cursor=c2&') && query.includes('wait=30')))
 })
 
+test('a service that does not wait, because too many wait already, is asked once a second at most', async () => {
+  const stop = new AbortController()
+  const clock = instantClock()
+  const times: number[] = []
+  const wallet = createClient({
+    ...{ origin: 'https://wallet.example', token: () => 'token', clock },
+    fetch: async () => {
+      times.push(clock.now())
+      if (times.length === 5) stop.abort()
+      return Response.json([], { headers: { 'x-next-cursor': 'c2' } })
+    },
+  })
+  for await (const _ of wallet.events({ cursor: 'c1', signal: stop.signal }));
+  const pauses = times.slice(2).map((time, index) => time - times[index + 1]!)
+  assert.ok(
+    pauses.every((pause) => pause >= 1_000),
+    String(pauses),
+  )
+})
+
 test('a cursor that is too old is an error with the cursor to continue with', async () => {
   const problem = { code: 'cursor_expired', status: 410, detail: 'old', retryable: false, resumeAt: 'c9' }
   const wallet = createClient({
