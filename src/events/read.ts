@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { allowedTo, type Reader } from '../http/bearer.ts'
-import { readPageCursor, writeCursor } from '../http/cursor.ts'
+import { foreignCursor, readPageCursor, writeCursor } from '../http/cursor.ts'
 import { eventId } from './describe.ts'
 import { EVENT_TYPES, type EventType, type WireEvent } from './wire.ts'
 
@@ -57,7 +57,7 @@ export const cursorOf = (seq: number): string => writeCursor(['events', seq])
 /** @throws invalid_cursor */
 export function readEventCursor(cursor: string): number {
   const [name, seq] = readPageCursor(cursor, ['string', 'number'])
-  if (name !== 'events' || (seq as number) < 0) readPageCursor('', ['string'])
+  if (name !== 'events' || (seq as number) < 0) throw foreignCursor()
   return seq as number
 }
 

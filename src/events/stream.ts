@@ -100,7 +100,6 @@ async function send(
   let pingAt = clock.ticks() + PING_MS
   for (let page = first; !signal.aborted && clock.ticks() < until;) {
     for (const event of page.events) raw.write(textOf(event))
-    // A filter, or events of others: the client would look at them again after a reconnection.
     if (page.events.length > 0) pingAt = clock.ticks() + PING_MS
     if (!(await untilSent(app, raw, signal))) return
     if (page.isEnd) await waitForEvents(app, { clientId: reader.clientId, after: page.after }, { ms: CHECK_MS, signal })
