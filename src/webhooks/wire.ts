@@ -228,7 +228,7 @@ export function schemasOf(of: { tags: string[]; security?: Record<string, string
       operationId: `deleteWebhook${end}`,
       summary: 'Delete a webhook',
       description: 'Deletes a webhook with its log and its waiting events.',
-      ...answers(Nothing, 404),
+      ...answers(Nothing, 404, 413, 415),
     },
     test: {
       ...ofOne,

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, before, test } from 'node:test'
 import fc from 'fast-check'
-import { updateApplication } from '../../src/applications/manage.ts'
+import { createApplication, updateApplication } from '../../src/applications/manage.ts'
 import { userPermissions } from '../../src/applications/permissions.ts'
-import { forgetApplication } from '../../src/applications/registry.ts'
+import { forgetApplication, noteUser } from '../../src/applications/registry.ts'
+import { accountIdOf } from '../../src/ids.ts'
 import { parseAbi, selectorOf } from '../../src/abi/parse.ts'
 import { deploy } from '../../src/devnet/deploy.ts'
 import { world, type World } from '../world.ts'
@@ -30,7 +31,7 @@ before(async () => {
   agent = new http.Agent({ keepAlive: true, maxSockets: LANES })
   here = await world({ LOG_LEVEL: 'silent' })
   // Every permission that a user's token can carry, so that every route can accept something.
-  await updateApplication(here.app, here.facts.clientId, { permissions: [...userPermissions] })
+  await updateApplication(here.app, here.facts.clientId, { permissions: [...userPermissions, 'events:read'] })
   forgetApplication(here.app, here.facts.clientId)
   here = { ...here, alice: await here.person('alice'), bob: await here.person('bob') }
 })
@@ -94,7 +95,7 @@ test(
       const statuses = [...(seen?.keys() ?? [])]
       // Several writes in one transaction need a network whose gas is paid by sponsors.
       assert.ok(
-        statuses.some((status) => status < 300) || /cancel|speed-up|write\/batch/.test(template),
+        statuses.some((status) => status < 300) || /cancel|speed-up|write\/batch|redeliver/.test(template),
         `nothing was accepted: ${method} ${template}`,
       )
       assert.ok(
@@ -115,6 +116,27 @@ const permitOf = (owner: string, nonce: number) => ({
   domain: { name: 'Sample', version: '1', chainId: here.facts.chainId, verifyingContract: here.facts.contracts.erc20! },
   message: { owner, spender: here.bob.address, value: '1', nonce: String(nonce), deadline: String(Math.floor(Date.now() / 1_000) + 600) }, // prettier-ignore
 })
+
+/** The token of an application by itself, which may have webhooks and has an event. */
+async function machineToken(): Promise<string> {
+  const { secret } = await createApplication(here.app, {
+    ...{
+      clientId: 'fuzz',
+      name: 'Fuzz',
+      network: 'devnet',
+      kind: 'confidential',
+      redirectUris: ['https://fuzz.example/x'],
+    },
+    ...{ permissions: ['events:read', 'webhooks:manage'], allowedOrigins: [], logoUri: null },
+  })
+  await noteUser(here.app.db, { clientId: 'fuzz', accountId: accountIdOf('DEV', 'alice') })
+  const { body } = await here.request('/oauth/token', {
+    method: 'POST',
+    headers: { authorization: `Basic ${Buffer.from(`fuzz:${secret}`).toString('base64')}` },
+    body: new URLSearchParams({ grant_type: 'client_credentials' }),
+  })
+  return body.access_token as string
+}
 
 /** What requests are made from: users, contracts and calls that exist, and ids and cursors as answers bring them. */
 async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => void }> {
@@ -138,6 +160,9 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     body: '{"message":"Hello"}',
   })
   ids.apr = [(asked.body as { approval: { id: string } }).approval.id]
+  const machine = await machineToken()
+  ids.whk = ['whk_00000000-0000-4000-8000-000000000000']
+  const events: string[] = [`evt_${'0'.repeat(32)}`]
   const cursors: string[] = []
   const addresses = [
     erc20,
@@ -216,13 +241,16 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
     learn: ({ headers, text }) => {
       const cursor = headers['x-next-cursor']
       if (typeof cursor === 'string') remember(cursors, cursor)
-      const found = /"((?:tx|sig|apr)_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
+      const event = /"(evt_[0-9a-f]{32})"/.exec(text)?.[1]
+      if (event !== undefined) remember(events, event)
+      const found =
+        /"((?:tx|sig|apr|whk)_[0-9a-f-]{36})"/.exec(text)?.[1] ?? /"hash":"(0x[0-9a-f]{64})"/.exec(text)?.[1]
       if (found === undefined) return
       const some = (ids[/^(?:0x|[a-z]+)/.exec(found)![0]] ??= [])
       if (!some.includes(found)) remember(some, found)
     },
     pool: {
-      tokens: { own: alice.token, other: bob.token },
+      tokens: { own: alice.token, other: bob.token, machine },
       values: {
         userId: () => users,
         id: () => Object.values(ids).flatMap((some) => some.slice(-10)),
@@ -231,6 +259,14 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         token: () => addresses,
         counterparty: () => addresses,
         cursor: () => cursors,
+        eventId: () => events,
+        url: () => [
+          'http://127.0.0.1:9/hook',
+          'https://shop.example/hook',
+          'http://10.0.0.1/',
+          'https://user:word@shop.example/',
+        ],
+        until: () => TIMES,
         value: () => ['0', '1', '1000'],
         amount: () => ['1', '.5', '0.000001', '0', '00.10', '9'.repeat(80)],
         tokenId: () => ['1', '', '99999', '9'.repeat(78)],
@@ -257,6 +293,10 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
         '/v1/signatures/message': texts,
         '/v1/signatures/typed-data': typed,
         '/v1/signatures/verify': verified,
+        '/v1/webhooks': [{ url: 'http://127.0.0.1:9/hook' }, { url: 'http://127.0.0.1:9/hook', types: ['user.*'] }],
+        '/v1/webhooks/{id}': [{ types: ['*'] }, { url: 'http://127.0.0.1:9/other' }],
+        '/v1/webhooks/{id}/replay': [{ from: '2020-01-31T12:00:00Z' }],
+        '/v1/webhooks/{id}/redeliver': [{ eventId: events[0]! }],
       },
     },
   }
@@ -265,7 +305,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
 function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer> {
   const { hostname, port } = new URL(here.facts.origin)
   const { promise, resolve, reject } = Promise.withResolvers<FuzzAnswer>()
-  const waitsMs = /wait=mined/.test(path) ? 35_000 : TIMEOUT_MS
+  const waitsMs = /wait=/.test(path) ? 35_000 : TIMEOUT_MS
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
   const request = http.request(
     { hostname, port, agent, method, path, headers: { ...headers, ...length }, signal: AbortSignal.timeout(waitsMs) },

@@ -42,7 +42,7 @@ export type Pool = {
   /** bodies that are accepted, by the path of their operation */
   bodies: Record<string, Body[]>
   /** bearer tokens by what they are */
-  tokens: { own: string; other: string }
+  tokens: { own: string; other: string; machine: string }
 }
 
 /** As much of an OpenAPI document as is read here. */
@@ -127,7 +127,8 @@ function decentRequest(operation: Operation, pool: Pool): Arbitrary<Draft> {
       path: Object.fromEntries(of('path').map(([name, value]) => [name, encodeLoosely(value)])),
       query: of('query').map(([name, value]) => [name, encodeLoosely(value)] as [string, string]),
       headers: {
-        authorization: `Bearer ${pool.tokens.own}`,
+        // Only an application has webhooks.
+        authorization: `Bearer ${operation.template.startsWith('/v1/webhooks') ? pool.tokens.machine : pool.tokens.own}`,
         ...(fields === null ? {} : { 'content-type': 'application/json' }),
         ...Object.fromEntries(of('header').map(([name, value]) => [name, headerSafe(value)])),
       },
