@@ -3,6 +3,8 @@ import { test } from 'node:test'
 import { sql } from 'kysely'
 import { testDatabase } from '../../test/kit/database.ts'
 import { listNetworks } from '../applications/networks.ts'
+import { readEvents } from '../events/read.ts'
+import { sequence } from '../events/sequence.ts'
 import { selectWaiting } from '../history/backfill-work.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
@@ -45,6 +47,70 @@ test('the API may read what puts pasts into order, and the authorization server 
       assert.deepEqual((await selectWaiting(one, { chainId: chain.chainId, fromBlock: 3, atMost: 1 })).accountIds, [])
     })
     await as(auth, async (one) => void (await listNetworks(one)))
+  } finally {
+    for (const role of [auth, api]) {
+      await sql.raw(`drop owned by ${role}`).execute(db)
+      await sql.raw(`drop role ${role}`).execute(db)
+    }
+    await close()
+  }
+})
+
+test('what either program changes is noted with its own rights, and the API moves it into the feed and reads it', async () => {
+  const { db, close } = await testDatabase()
+  const [auth, api] = ['auth', 'api'].map((name) => `${name}_feed_${process.pid}_${Date.now()}`) as [string, string]
+  const as = (role: string, work: (one: typeof db) => Promise<unknown>) =>
+    db.connection().execute(async (one) => {
+      await sql.raw(`set role ${role}`).execute(one)
+      try {
+        await work(one as typeof db)
+      } finally {
+        await sql`reset role`.execute(one)
+      }
+    })
+  const each = async (one: typeof db, statements: string[]) => {
+    for (const statement of statements) await sql.raw(statement).execute(one)
+  }
+  const account = `'00000000-0000-8000-8000-000000000001'::uuid`
+  const word = `decode(repeat('ab', 32), 'hex')`
+  try {
+    for (const role of [auth, api]) await sql.raw(`create role ${role}`).execute(db)
+    await grantRoles(db, { auth, api })
+    await as(auth, (one) =>
+      each(one, [
+        `insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes)
+          values ('shop', 'Shop', 31337, 'public', '[]', '["events:read"]', '[]', '[]')`,
+        `insert into accounts (account_id, user_id, address) values (${account}, 'DEV-alice', '\\x01')`,
+        `insert into identities (provider, subject, username, account_id) values ('DEV', 'alice', 'alice', ${account})`,
+        `insert into application_users values ('shop', ${account})`,
+        `insert into consents (account_id, client_id, permissions) values (${account}, 'shop', '["users:read"]')`,
+        `update accounts set frozen_at = now()`,
+      ]),
+    )
+    await as(api, (one) =>
+      each(one, [
+        `insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, abi, gas_limit, max_fee, state, hash, transitions)
+          values ('tx_1', ${account}, 'shop', 31337, '\\x01', 0, '\\x02', ${word}, '', '', 21000, ${word}, 'SUBMITTED', ${word}, '[{"state": "SUBMITTED", "at": ""}]')`,
+        `update transactions set state = 'MINED', block_number = 1, block_hash = ${word}, transitions = transitions || '[{"state": "MINED", "at": ""}]'`,
+        `insert into approvals (id, intent_id, account_id, client_id, chain_id, content, rule, state, expires_at)
+          values ('apr_1', 'sig_1', ${account}, 'shop', 31337, '{}', 'ask', 'waiting', now())`,
+        `insert into signatures (id, account_id, client_id, chain_id, kind, content, hash, class, summary)
+          values ('sig_1', ${account}, 'shop', 31337, 'text', 'Hello', ${word}, 'text', '{}')`,
+        `update signatures set signature = ${word}`,
+        `insert into stopped_lanes (chain_id, sender, nonce, reason) values (31337, '\\x01', 4, 'foreign_nonce')`,
+      ]),
+    )
+    await as(auth, (one) => each(one, [`update approvals set state = 'approved'`]))
+    const types: string[] = []
+    await as(api, async (one) => {
+      while ((await sequence(one)) > 0);
+      const { events } = await readEvents({ db: one, networks: new Map() }, { clientId: 'shop', accountId: null }, { after: null, types: null, limit: 100 }) // prettier-ignore
+      types.push(...events.map(({ type }) => type))
+    })
+    assert.deepEqual(types, ['user.created', 'consent.granted', 'account.frozen', 'transaction.submitted', 'transaction.mined', 'approval.requested', 'signature.created', 'account.stopped', 'approval.granted']) // prettier-ignore
+    await as(auth, (one) => each(one, [`delete from consents`, `delete from application_users`]))
+    const { rows } = await sql<{ type: string }>`select type from events where type like 'account.%'`.execute(db)
+    assert.deepEqual(rows, [])
   } finally {
     for (const role of [auth, api]) {
       await sql.raw(`drop owned by ${role}`).execute(db)
