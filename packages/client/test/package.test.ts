@@ -39,7 +39,9 @@ test('the tarball has each entry with its types, the readme and the license, and
 test('a checkout packs it by one command, which brings the compiler', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'chatelaine-pack-'))
   // What the launcher says of an installation goes to stderr: guides use the name on stdout.
-  const name = execFileSync('npm', ['pack', PACKAGE, '--silent'], { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }) // prettier-ignore
+  // As in a shell: `npm test` hands the settings of the repository on, which run no scripts of packages.
+  const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith('npm_')))
+  const name = execFileSync('npm', ['pack', PACKAGE, '--silent'], { cwd: folder, encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'ignore'] }) // prettier-ignore
   assert.equal(name, `chatelaine-client-${manifest.version}.tgz\n`)
   assert.ok((await readFile(join(folder, name.trim()))).length > 20_000)
   await rm(folder, { recursive: true })
