@@ -976,8 +976,8 @@ create trigger operations_stored after insert on operations
 create trigger operations_moved after update of transitions on operations
   for each row when (new.transitions <> old.transitions) execute function note_write();
 
--- Inserts the fact of a row that belongs to an application. The arguments are the kind and the column that names the subject.
-create function note_row() returns trigger language plpgsql as $$
+-- Times are in UTC, whatever the session has: they are parts of ids. Inserts the fact of a row that belongs to an application. The arguments are the kind and the column that names the subject.
+create function note_row() returns trigger language plpgsql set timezone = 'UTC' as $$
 declare
   one jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin
@@ -1011,6 +1011,8 @@ $$;
 
 create trigger consents_forgotten after delete on consents
   for each row execute function forget_account();
+create trigger consents_narrowed after update of permissions on consents
+  for each row when (old.permissions ? 'users:read' and not new.permissions ? 'users:read') execute function forget_account();
 create trigger application_users_forgotten after delete on application_users
   for each row execute function forget_account();
 create trigger approvals_written after insert or update of state on approvals
@@ -1019,7 +1021,7 @@ create trigger signatures_written after insert or update of signature on signatu
   for each row when (new.signature is not null) execute function note_row('signature', 'signature', 'id', 'state');
 
 -- The freeze and the export of an account.
-create function note_account() returns trigger language plpgsql as $$
+create function note_account() returns trigger language plpgsql set timezone = 'UTC' as $$
 begin
   if exists (select from application_users u where u.account_id = new.account_id and has_feed(u.client_id)) then
     insert into facts (kind, account_id, subject, data) values (
@@ -1039,7 +1041,7 @@ create trigger accounts_changed after update of frozen_at, exported_at on accoun
   execute function note_account();
 
 -- An account that was stopped on a network, and one that goes on.
-create function note_lane() returns trigger language plpgsql as $$
+create function note_lane() returns trigger language plpgsql set timezone = 'UTC' as $$
 declare
   one jsonb := to_jsonb(case when tg_op = 'DELETE' then old else new end);
 begin

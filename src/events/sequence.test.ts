@@ -211,6 +211,29 @@ test('a user who leaves an application that needed no consent takes back what it
   assert.equal(await accountEvents(), 0)
 })
 
+test('a consent that no longer allows users:read takes back what the application saw of the account', async () => {
+  await allowedAccount()
+  await freeze()
+  while ((await sequence(database.db)) > 0);
+  assert.equal(await accountEvents(), 1)
+  await sql`update consents set permissions = '["wallet:read"]' where account_id = ${ACCOUNT}::uuid`.execute(
+    database.db,
+  )
+  assert.equal(await accountEvents(), 0)
+})
+
+test('times of events, and ids that contain them, do not follow the time zone of the session', async () => {
+  await allowedAccount()
+  await database.db.connection().execute(async (one) => {
+    await sql`set timezone = 'Asia/Tokyo'`.execute(one)
+    await sql`update accounts set frozen_at = '2026-01-31T12:00:00Z' where account_id = ${ACCOUNT}::uuid`.execute(one)
+    await sql`reset timezone`.execute(one)
+  })
+  while ((await sequence(database.db)) > 0);
+  const { rows } = await sql<{ data: { frozenAt: string } }>`select data from events where type = 'account.frozen' order by seq desc limit 1`.execute(database.db) // prettier-ignore
+  assert.equal(rows[0]!.data.frozenAt, '2026-01-31T12:00:00+00:00')
+})
+
 test('a consent that is stored again with the same permissions is no event', async () => {
   await allowedAccount()
   await sql`update consents set permissions = '["users:read"]', updated_at = clock_timestamp() where account_id = ${ACCOUNT}::uuid`.execute(database.db) // prettier-ignore
