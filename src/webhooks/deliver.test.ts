@@ -144,6 +144,21 @@ test('an endpoint that is down for three days gets every event after, in order, 
   assert.deepEqual([after.state, after.dead, after.waiting, after.delivered], ['enabled', 0, 0, sent.length])
 })
 
+test('the log lists each attempt once, though several are of one millisecond', async () => {
+  const { id } = await stage.hook()
+  await sql`insert into webhook_deliveries (id, webhook_id, kind, event_id, type, attempt, created_at)
+    select 'dlv_' || n, ${id}, 'test', '', 'webhook.test', 1, '2026-01-31T12:00:00.123Z'::timestamptz + n * interval '1 microsecond'
+    from generate_series(1, 4) as n`.execute(stage.db)
+  const listed: string[] = []
+  let cursor: string | undefined
+  do {
+    const page = await listDeliveries(stage.db, of(id), { limit: 1, cursor })
+    listed.push(...page.deliveries.map((one) => one.id))
+    cursor = page.nextCursor ?? undefined
+  } while (cursor !== undefined)
+  assert.deepEqual(listed, ['dlv_4', 'dlv_3', 'dlv_2', 'dlv_1'])
+})
+
 test('five days without success disable a webhook, its feed says so, and enabling continues where it stood', async () => {
   const { id } = await stage.hook()
   let isDown = true

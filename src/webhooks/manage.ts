@@ -1,13 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { isIP } from 'node:net'
-import { sql } from 'kysely'
+import { sql, type Selectable } from 'kysely'
 import { AppError } from '../errors.ts'
 import { eventId } from '../events/describe.ts'
 import { readTypes } from '../events/read.ts'
-import { cutPage, isMoment, readPageCursor } from '../http/cursor.ts'
+import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { isPublicAddress } from '../http/outbound.ts'
 import { isId } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import { momentText } from '../store/read-time.ts'
+import type { Database } from '../store/rows.ts'
 import { encryptSecret, type SecretKeys } from '../store/secret-keys.ts'
 import { newDeliveryId } from './requested.ts'
 import { newSigningSecret, showSecret } from './sign.ts'
@@ -212,11 +214,12 @@ export async function readDelivery(db: Db, id: string): Promise<WireDelivery> {
   return toDelivery(row)
 }
 
-type DeliveryRow = Awaited<ReturnType<typeof readRows>>[number]
+type DeliveryRow = Selectable<Database['webhook_deliveries']>
 const readRows = (db: Db, webhookId: string, before: [string, string] | null, limit: number) =>
   db
     .selectFrom('webhook_deliveries')
     .selectAll()
+    .select(momentText('created_at').as('since'))
     .where('webhook_id', '=', webhookId)
     .$if(before !== null, (query) =>
       query.where(sql<boolean>`(created_at, id) < (${before![0]}::timestamptz, ${before![1]}::text)`),
@@ -234,9 +237,9 @@ export async function listDeliveries(
 ): Promise<{ deliveries: WireDelivery[]; nextCursor: string | null }> {
   await readWebhook(db, which)
   const before = cursor === undefined ? null : (readPageCursor(cursor, ['string', 'string']) as [string, string])
-  if (before !== null && (!isMoment(before[0]) || before[1].includes('\0'))) readPageCursor('', ['string'])
+  if (before !== null && (!isMoment(before[0]) || before[1].includes('\0'))) throw foreignCursor()
   const rows = await readRows(db, which.id, before, limit + 1)
-  const { page, nextCursor } = cutPage(rows, limit, (row) => [row.created_at.toISOString(), row.id])
+  const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => [since, id])
   return { deliveries: page.map(toDelivery), nextCursor }
 }
 
