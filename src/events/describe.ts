@@ -119,7 +119,7 @@ function describeAccount(
   return events
 }
 
-/** Where a write is or was: its block, and how often that block was retracted before. */
+/** The block of a write, now or before a change. `times`: how often that block was retracted before. */
 type WritePlace = { state: string; blockHash: string | null; times: number; failures: number }
 /** What `note_write` stores (migrations/). Hashes are hexadecimal digits. */
 type WriteFact = WritePlace & {

@@ -40,7 +40,7 @@ const addConsentTo = ({ accountId }: Writer) =>
     world.db,
   )
 
-/** What each transition is called in the feed. */
+/** The name of each transition in the feed. */
 const NAMES: Record<string, string> = { MINED: 'mined', FINALIZED: 'finalized', REVERTED: 'reverted', CANCELLED: 'cancelled', REPLACED: 'replaced', FAILED: 'failed' } // prettier-ignore
 
 test('the feed has an event for each transition of a transaction, in their order, with the hash and block of each', async () => {

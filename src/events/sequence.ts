@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { every, type Rounds } from '../clock.ts'
+import type { FactKind } from '../store/column-values.ts'
 import type { Db, RootDb } from '../store/db.ts'
 import { isReadable } from '../users/authorize.ts'
 import { describe, type DescribedEvent, type WrittenFact } from './describe.ts'
@@ -27,7 +28,7 @@ export function startSequencing({ clock, db, telemetry }: Pick<App, 'clock' | 'd
 
 type FactRow = {
   seq: number
-  kind: never
+  kind: FactKind
   chain_id: number | null
   account_id: string | null
   client_id: string | null

@@ -8,7 +8,7 @@ import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type Feed } fr
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
-/** milliseconds without an event after which a comment shows that the stream lives; the token is checked as often */
+/** milliseconds without an event after which a ping shows that the stream lives */
 const PING_MS = 15_000
 /** milliseconds after which a stream ends; the client continues where it was, perhaps at another replica */
 const LIFE_MS = 900_000
@@ -123,11 +123,15 @@ const textOf = (event: WireEvent): string =>
 async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSignal): Promise<boolean> {
   if (raw.writableLength <= MAX_UNSENT) return true
   const { promise, resolve } = Promise.withResolvers<boolean>()
-  const timer = clock.after(MAX_STALLED_MS, () => resolve(false))
-  raw.once('drain', () => resolve(true))
-  signal.addEventListener('abort', () => resolve(false), { once: true })
+  const sent = () => resolve(true)
+  const gone = () => resolve(false)
+  const timer = clock.after(MAX_STALLED_MS, gone)
+  raw.once('drain', sent)
+  signal.addEventListener('abort', gone)
   const isSent = await promise
   timer.cancel()
+  raw.off('drain', sent)
+  signal.removeEventListener('abort', gone)
   return isSent
 }
 

@@ -26,10 +26,12 @@ export async function waitForEvents(
   const watcher: Watcher = { clientId, after, wake: resolve }
   watch.watchers.add(watcher)
   const timer = app.clock.after(ms, resolve)
-  signal.addEventListener('abort', () => resolve(), { once: true })
+  // Removed again: a stream waits many times with one signal.
+  signal.addEventListener('abort', watcher.wake)
   watch.timer ??= look(app, watch)
   await promise
   timer.cancel()
+  signal.removeEventListener('abort', watcher.wake)
   watch.watchers.delete(watcher)
 }
 

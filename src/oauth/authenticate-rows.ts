@@ -6,7 +6,7 @@ import { userIdOf, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
 import {
   isSealed,
-  keyOfSeal,
+  keyIdOf,
   sealedText,
   sealOf,
   type SealedRows,
@@ -212,7 +212,7 @@ async function* onOlderKeys(context: RowsContext): AsyncGenerator<() => Promise<
   const { signing } = context.sealKeys
   for (const table of Object.keys(READS) as BelievedTable[])
     for await (const row of everyRow(context, table))
-      if (row.seal !== null && keyOfSeal(row.seal) !== signing?.kid && isBelieved(context.sealKeys, table, row))
+      if (row.seal !== null && keyIdOf(row.seal) !== signing?.kid && isBelieved(context.sealKeys, table, row))
         yield () => reseal(context, table, row)
 }
 

@@ -129,7 +129,7 @@ export function isSealed<T extends SealedTable>(
   const isSigned = TABLES[table].by === 'signature'
   if (!isSigned && macs === null) return true
   if (row.seal === null) return false
-  const kid = keyOfSeal(row.seal)
+  const kid = keyIdOf(row.seal)
   const given = Buffer.from(row.seal.slice(kid.length + 1), 'base64url')
   const key = isSigned ? known.get(kid) : macs!.get(kid)
   if (key === undefined) return false
@@ -139,8 +139,8 @@ export function isSealed<T extends SealedTable>(
   return given.length === expected.length && timingSafeEqual(given, expected)
 }
 
-/** Returns the id of the key of a seal. */
-export const keyOfSeal = (seal: string): string => seal.split(' ', 1)[0]!
+/** Returns the id of the key that made a text: a seal, or an encrypted secret. */
+export const keyIdOf = (text: string): string => text.split(' ', 1)[0]!
 
 /** Encodes table and covered columns. The encoding is unambiguous: no two rows have the same. */
 export const sealedText = <T extends SealedTable>(table: T, row: SealedRows[T]): Buffer =>

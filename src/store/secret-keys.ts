@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
-import type { SealKeys } from './seal.ts'
+import { keyIdOf, type SealKeys } from './seal.ts'
 
 /** Keys that encrypt secrets which the service has to read again, by id. The first one encrypts. */
 export type SecretKeys = ReadonlyMap<string, KeyObject>
@@ -39,7 +39,7 @@ export function encryptSecret(keys: SecretKeys, secret: Uint8Array, of: string):
 
 /** Decrypts a secret. @returns null  the key is unknown, or the text belongs to something else or was changed */
 export function decryptSecret(keys: SecretKeys, text: string, of: string): Buffer | null {
-  const kid = keyOfSecret(text)
+  const kid = keyIdOf(text)
   const key = keys.get(kid)
   const bytes = Buffer.from(text.slice(kid.length + 1), 'base64url')
   if (key === undefined || bytes.length < NONCE_BYTES + TAG_BYTES) return null
@@ -52,6 +52,3 @@ export function decryptSecret(keys: SecretKeys, text: string, of: string): Buffe
     return null
   }
 }
-
-/** Returns the id of the key that encrypted a text. */
-export const keyOfSecret = (text: string): string => text.split(' ', 1)[0]!

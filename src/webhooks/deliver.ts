@@ -3,7 +3,8 @@ import { AppError } from '../errors.ts'
 import { readEnds, readEvents, readEventsAt, readTypes, type EventFilter } from '../events/read.ts'
 import type { WireEvent } from '../events/wire.ts'
 import type { DeliveryKind, WebhookEnd } from '../store/column-values.ts'
-import { keyOfSecret, decryptSecret } from '../store/secret-keys.ts'
+import { keyIdOf } from '../store/seal.ts'
+import { decryptSecret } from '../store/secret-keys.ts'
 import { readWebhookKeys } from './keys.ts'
 import { PATIENCE_MS, type Answer, type SendEvent } from './post.ts'
 import {
@@ -331,7 +332,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     return parked.length + done.length + failed.length + attempts.length + delivered > 0 || lastFailure !== null || pending[0]?.state === 'settled' // prettier-ignore
   }
 
-  /** Stores what happened. @returns false  the webhook is lost, or the database is unavailable: nothing was stored */
+  /** Stores what happened. @returns false  another process has the webhook: nothing was stored. @throws database_unavailable */
   async function store(isReleased: boolean): Promise<boolean> {
     const settled = pending.findIndex(({ state }) => state !== 'settled')
     const through = settled === -1 ? pending.length : settled
@@ -381,7 +382,7 @@ async function secretsOf(
   app: App,
   { id, secret, old_secret: old }: Pick<ClaimedWebhook, 'id' | 'secret' | 'old_secret'>,
 ): Promise<Uint8Array[] | null> {
-  const keys = await readWebhookKeys(app, keyOfSecret(secret))
+  const keys = await readWebhookKeys(app, keyIdOf(secret))
   const [newest, former] = [secret, old].map((text) => (text === null ? null : decryptSecret(keys, text, id)))
   if (newest === null || newest === undefined) return null
   return former === null || former === undefined ? [newest] : [newest, former]

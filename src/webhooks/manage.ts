@@ -131,7 +131,7 @@ export async function deleteWebhook(root: RootDb, which: WhichWebhook): Promise<
   const { id } = which
   await retrying(() =>
     inTransaction(root, async (db) => {
-      // First, so that a process that is delivering stores nothing any more.
+      // First: a process that is delivering finds no webhook, and stores nothing.
       await sql`delete from webhooks where id = ${id}`.execute(db)
       await sql`delete from webhook_retries where webhook_id = ${id}`.execute(db)
       await sql`delete from webhook_deliveries where webhook_id = ${id}`.execute(db)

@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { every } from '../clock.ts'
 import { slot } from '../state.ts'
-import { encryptSecret, decryptSecret, keyOfSecret } from '../store/secret-keys.ts'
+import { keyIdOf } from '../store/seal.ts'
+import { encryptSecret, decryptSecret } from '../store/secret-keys.ts'
 import { deliverWebhook } from './deliver.ts'
 import { readWebhookKeys } from './keys.ts'
 import { openPost, openWebhookOutbound, type SendEvent } from './post.ts'
@@ -127,13 +128,13 @@ export async function encryptAgain(app: App): Promise<number> {
     select id, secret, old_secret from webhooks order by id`.execute(app.db)
   const [first] = rows
   if (first === undefined) return 0
-  const keys = await readWebhookKeys(app, keyOfSecret(first.secret))
+  const keys = await readWebhookKeys(app, keyIdOf(first.secret))
   const [newest] = keys.keys()
   let count = 0
   for (const { id, ...row } of rows) {
     for (const column of ['secret', 'old_secret'] as const) {
       const text = row[column]
-      if (text === null || keyOfSecret(text) === newest) continue
+      if (text === null || keyIdOf(text) === newest) continue
       const plain = decryptSecret(keys, text, id)
       if (plain === null) continue
       await app.db

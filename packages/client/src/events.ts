@@ -74,7 +74,7 @@ export async function* readFeed(
       }
     } catch (error) {
       if (isOver()) return
-      // What another attempt can fix: the service did not respond, or said when to come again.
+      // Another attempt helps only if the service did not respond, or asked for a later one.
       if (!(error instanceof ClientError) || error.name !== 'Busy')
         throw error instanceof ClientError ? typed(error) : error
       // Too many streams are open, or a proxy lets none through: the next page comes without one.

@@ -71,7 +71,7 @@ export function openPictures({
     const now = clock.wall()
     if ((one === undefined || now >= one.nextAt) && !underway.has(name)) fetchInLine(name, source)
     if (one === undefined || one.picture === null || now >= one.until) return null
-    // What was shown last is dropped last.
+    // Moved to the end: the picture that was not shown for longest is dropped first.
     held.delete(name)
     held.set(name, one)
     return one.picture
