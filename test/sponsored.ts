@@ -18,6 +18,9 @@ import { artefact, caliburCode } from './gas/stage.ts'
 import { until } from './kit/until.ts'
 import { writing, type Writer, type Writing } from './writing.ts'
 
+export const GAS_MODES = ['self', 'topup', 'sponsor'] as const
+export type GasMode = (typeof GAS_MODES)[number]
+
 const COIN = 10n ** 18n
 /** of an application; wei */
 const RICH = { perUser: COIN, perApplication: 1_000n * COIN }
@@ -32,6 +35,8 @@ export type Sponsored = Writing & {
   delegated: Hex
   /** contracts/GasTargets.sol */
   target: Hex
+  /** a person with coins for a value, and for gas where people pay it themselves; sets the network to the mode */
+  userOf(mode: GasMode): Promise<Writer>
   /** a person with 0 coins */
   poor(name: string, clientId?: string): Promise<Writer>
   /** the same person at another application, or another replica, which finds the application */
@@ -97,6 +102,15 @@ export async function sponsored(
     return clientId === 'demo' ? writer : at(writer, clientId)
   }
 
+  let made = 0
+  async function userOf(mode: GasMode): Promise<Writer> {
+    chain.gas = mode
+    const writer = await (mode === 'self' ? world.writer(`self-${made++}`) : poor(`${mode}-${made++}`))
+    if (mode !== 'self') await rpc('anvil_setBalance', writer.address, '0x1770')
+    await world.mine()
+    return writer
+  }
+
   async function at(writer: Writer, clientId: string, replica = app): Promise<Writer> {
     const token = await world.place.token(writer.userId, { client_id: clientId, scope: 'openid wallet:read contracts:write', gid: 'grant' }) // prettier-ignore
     const caller = await verifyAccessToken(replica, token)
@@ -142,7 +156,7 @@ export async function sponsored(
   return {
     ...world,
     ...{ house, name, dispatcher, delegated: delegatedCode(name), target: contractAddress },
-    ...{ sponsor, application, poor, at, inOne },
+    ...{ sponsor, application, poor, userOf, at, inOne },
     balanceOf: async (address) => BigInt(await rpc<Hex>('eth_getBalance', address, 'latest')),
     submit: (writer, body) => submitTransaction(app, writer, body, {}),
     cancelOuter: async (id) => {

@@ -7,10 +7,42 @@ import { readEvents } from '../events/read.ts'
 import { sequence } from '../events/sequence.ts'
 import { selectWaiting } from '../history/backfill-work.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
+import type { RootDb } from './db.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
 /** The operator API adds webhooks, and the API delivers. */
 const WEBHOOKS = ['webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays']
+
+type Role = 'auth' | 'api'
+
+/** Runs work with a database on which both programs have their roles, and a way to act as either. */
+async function withRoles(
+  work: (db: RootDb, as: (role: Role, work: (one: RootDb) => Promise<unknown>) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const { db, close } = await testDatabase()
+  const suffix = `${process.pid}_${Date.now()}`
+  const names = { auth: `auth_${suffix}`, api: `api_${suffix}` }
+  try {
+    for (const name of Object.values(names)) await sql.raw(`create role ${name}`).execute(db)
+    await grantRoles(db, names)
+    await work(db, (role, act) =>
+      db.connection().execute(async (one) => {
+        await sql.raw(`set role ${names[role]}`).execute(one)
+        try {
+          await act(one)
+        } finally {
+          await sql`reset role`.execute(one)
+        }
+      }),
+    )
+  } finally {
+    for (const name of Object.values(names)) {
+      await sql.raw(`drop owned by ${name}`).execute(db)
+      await sql.raw(`drop role ${name}`).execute(db)
+    }
+    await close()
+  }
+}
 
 test('every table belongs to one of the two programs, or to both: one that nobody was given is found here', async () => {
   const { db, close } = await testDatabase()
@@ -27,56 +59,23 @@ test('every table belongs to one of the two programs, or to both: one that nobod
   assert.deepEqual(both, ['networks', 'activity', 'signing_log_head', ...WEBHOOKS])
 })
 
-test('the API may read what puts pasts into order, and the authorization server how far they are', async () => {
-  const { db, close } = await testDatabase()
-  const [auth, api] = ['auth', 'api'].map((name) => `${name}_${process.pid}_${Date.now()}`) as [string, string]
-  const as = (role: string, work: (one: typeof db) => Promise<unknown>) =>
-    db.connection().execute(async (one) => {
-      await sql.raw(`set role ${role}`).execute(one)
-      try {
-        await work(one as typeof db)
-      } finally {
-        await sql`reset role`.execute(one)
-      }
-    })
-  try {
-    for (const role of [auth, api]) await sql.raw(`create role ${role}`).execute(db)
-    await grantRoles(db, { auth, api })
+test('the API may read what puts pasts into order, and the authorization server how far they are', () =>
+  withRoles(async (_db, as) => {
     const { chain } = scriptedChain()
-    await as(api, async (one) => {
+    await as('api', async (one) => {
       assert.deepEqual((await selectWaiting(one, { chainId: chain.chainId, fromBlock: 3, atMost: 1 })).accountIds, [])
     })
-    await as(auth, async (one) => void (await listNetworks(one)))
-  } finally {
-    for (const role of [auth, api]) {
-      await sql.raw(`drop owned by ${role}`).execute(db)
-      await sql.raw(`drop role ${role}`).execute(db)
-    }
-    await close()
-  }
-})
+    await as('auth', async (one) => void (await listNetworks(one)))
+  }))
 
-test('what either program changes is noted with its own rights, and the API moves it into the feed and reads it', async () => {
-  const { db, close } = await testDatabase()
-  const [auth, api] = ['auth', 'api'].map((name) => `${name}_feed_${process.pid}_${Date.now()}`) as [string, string]
-  const as = (role: string, work: (one: typeof db) => Promise<unknown>) =>
-    db.connection().execute(async (one) => {
-      await sql.raw(`set role ${role}`).execute(one)
-      try {
-        await work(one as typeof db)
-      } finally {
-        await sql`reset role`.execute(one)
-      }
-    })
-  const each = async (one: typeof db, statements: string[]) => {
-    for (const statement of statements) await sql.raw(statement).execute(one)
-  }
-  const account = `'00000000-0000-8000-8000-000000000001'::uuid`
-  const word = `decode(repeat('ab', 32), 'hex')`
-  try {
-    for (const role of [auth, api]) await sql.raw(`create role ${role}`).execute(db)
-    await grantRoles(db, { auth, api })
-    await as(auth, (one) =>
+test('what either program changes is noted with its own rights, and the API moves it into the feed and reads it', () =>
+  withRoles(async (db, as) => {
+    const each = async (one: RootDb, statements: string[]) => {
+      for (const statement of statements) await sql.raw(statement).execute(one)
+    }
+    const account = `'00000000-0000-8000-8000-000000000001'::uuid`
+    const word = `decode(repeat('ab', 32), 'hex')`
+    await as('auth', (one) =>
       each(one, [
         `insert into applications (client_id, name, chain_id, kind, redirect_uris, permissions, allowed_origins, secret_hashes)
           values ('shop', 'Shop', 31337, 'public', '[]', '["events:read"]', '[]', '[]')`,
@@ -87,7 +86,7 @@ test('what either program changes is noted with its own rights, and the API move
         `update accounts set frozen_at = now()`,
       ]),
     )
-    await as(api, (one) =>
+    await as('api', (one) =>
       each(one, [
         `insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, abi, gas_limit, max_fee, state, hash, transitions)
           values ('tx_1', ${account}, 'shop', 31337, '\\x01', 0, '\\x02', ${word}, '', '', 21000, ${word}, 'SUBMITTED', ${word}, '[{"state": "SUBMITTED", "at": ""}]')`,
@@ -100,25 +99,18 @@ test('what either program changes is noted with its own rights, and the API move
         `insert into stopped_lanes (chain_id, sender, nonce, reason) values (31337, '\\x01', 4, 'foreign_nonce')`,
       ]),
     )
-    await as(auth, (one) => each(one, [`update approvals set state = 'approved'`]))
+    await as('auth', (one) => each(one, [`update approvals set state = 'approved'`]))
     const types: string[] = []
-    await as(api, async (one) => {
+    await as('api', async (one) => {
       while ((await sequence(one)) > 0);
       const { events } = await readEvents({ db: one, networks: new Map() }, { clientId: 'shop', accountId: null }, { after: null, types: null, limit: 100 }) // prettier-ignore
       types.push(...events.map(({ type }) => type))
     })
     assert.deepEqual(types, ['user.created', 'consent.granted', 'account.frozen', 'transaction.submitted', 'transaction.mined', 'approval.requested', 'signature.created', 'account.stopped', 'approval.granted']) // prettier-ignore
-    await as(auth, (one) => each(one, [`delete from consents`, `delete from application_users`]))
+    await as('auth', (one) => each(one, [`delete from consents`, `delete from application_users`]))
     const { rows } = await sql<{ type: string }>`select type from events where type like 'account.%'`.execute(db)
     assert.deepEqual(rows, [])
-  } finally {
-    for (const role of [auth, api]) {
-      await sql.raw(`drop owned by ${role}`).execute(db)
-      await sql.raw(`drop role ${role}`).execute(db)
-    }
-    await close()
-  }
-})
+  }))
 
 test('a role that can do any one thing that signs people in, or lifts what stops them, is refused for the API by that name', async () => {
   const { db, close } = await testDatabase()

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import { BAD_REFERENCES } from '../../test/bad-references.ts'
 import { whileMining } from '../../test/interrupted.ts'
 import { keep, remember, replay } from '../../test/lost-tail.ts'
-import { sponsored, type Sponsored } from '../../test/sponsored.ts'
+import { GAS_MODES, sponsored, type Sponsored } from '../../test/sponsored.ts'
 import type { Writer } from '../../test/writing.ts'
 import { decide } from '../approvals/decide.ts'
 import type { Hex } from '../ids.ts'
@@ -15,7 +15,6 @@ import type { ApprovalContent } from '../store/column-values.ts'
 import { transferTokens } from '../transfers/send.ts'
 
 /** The caller's own text of a write, over HTTP and with the real signer, whoever pays for gas. */
-const MODES = ['self', 'topup', 'sponsor'] as const
 const AWAY: Hex = `0x${'b2'.repeat(20)}`
 /** wei; the policy requires an approval above 1,000 */
 const MUCH = '2000'
@@ -37,14 +36,6 @@ after(async () => {
 type Answer = { status: number; replayed: boolean; body: any }
 
 let made = 0
-async function userOf(mode: (typeof MODES)[number]): Promise<Writer> {
-  world.first.chain.gas = mode
-  const writer = await (mode === 'self' ? world.writer(`self-${made++}`) : world.poor(`${mode}-${made++}`))
-  if (mode !== 'self') await world.rpc('anvil_setBalance', writer.address, '0x1770')
-  await world.mine()
-  return writer
-}
-
 async function request(
   writer: Writer,
   method: 'GET' | 'POST',
@@ -70,7 +61,7 @@ const BATCH = '/v1/contracts/method/write/batch'
 const SEND = '/v1/transactions'
 
 test('a reference that is not 1 to 255 characters of text is rejected, and nothing is stored', async () => {
-  const writer = await userOf('sponsor')
+  const writer = await world.userOf('sponsor')
   const bodies = { [WRITE]: call(), [BATCH]: { calls: [call(), call()] }, [SEND]: { to: AWAY, value: '1' } }
   for (const [path, body] of Object.entries(bodies))
     for (const [reference, code] of BAD_REFERENCES) {
@@ -84,10 +75,10 @@ test('a reference that is not 1 to 255 characters of text is rejected, and nothi
   assert.deepEqual(await get(writer, '/v1/transactions'), [])
 })
 
-for (const mode of MODES)
+for (const mode of GAS_MODES)
   describe(`gas mode ${mode}`, () => {
     test('a reference is stored and returned with the write, with each read and with a repeat', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const longest = '😀'.repeat(255)
       for (const [path, body, reference] of [
         [WRITE, call(), 'order-1 é "\\'],
@@ -112,7 +103,7 @@ for (const mode of MODES)
     })
 
     test('the same key with another reference, or without one, is another request', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const key = `reused ${made++}`
       const { body: sent } = await post(writer, WRITE, { ...call(), reference: 'one' }, key)
       for (const other of [{ reference: 'two' }, {}]) {
@@ -123,14 +114,14 @@ for (const mode of MODES)
     })
 
     test('a dry run ignores a reference', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const { status, body } = await post(writer, WRITE, { ...call(), reference: 'tried', dryRun: true })
       assert.deepEqual([status, 'reference' in body], [200, false], JSON.stringify(body))
       assert.deepEqual(await get(writer, '/v1/transactions'), [])
     })
 
     test('the write after an approval carries the reference', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const [key, body] = [`asked ${made++}`, { to: AWAY, value: MUCH, reference: 'approved' }]
       const asked = await post(writer, SEND, body, key)
       assert.equal(asked.body.code, 'approval_required', JSON.stringify(asked.body))
@@ -146,7 +137,7 @@ for (const mode of MODES)
     })
 
     test('what a lost database gets back from the ledger has no reference, and a repeat returns that', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const back = await remember(world)
       const [key, body] = [`lost ${made++}`, { ...call(), reference: 'lost' }]
       const { body: sent } = await post(writer, WRITE, body, key)
@@ -162,7 +153,7 @@ for (const mode of MODES)
     })
 
     test('after a lost database, a write under a used key does not pass its reference to the write of the ledger', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const back = await remember(world)
       const [key, body] = [`taken ${made++}`, { ...call(), reference: 'first' }]
       const { body: sent } = await post(writer, WRITE, body, key)
@@ -177,7 +168,7 @@ for (const mode of MODES)
     })
 
     test('after a lost database, a repeat that comes before the ledger was read does not send the write twice', async () => {
-      const writer = await userOf(mode)
+      const writer = await world.userOf(mode)
       const back = await remember(world)
       const [key, body] = [`early ${made++}`, { ...call(), reference: 'early' }]
       const { body: sent } = await post(writer, WRITE, body, key)
@@ -192,14 +183,14 @@ for (const mode of MODES)
   })
 
 test('a reference is in no field of the transaction', async () => {
-  const writer = await userOf('self')
+  const writer = await world.userOf('self')
   const sent = [await post(writer, WRITE, call()), await post(writer, WRITE, { ...call(), reference: 'x' })]
   const fields = sent.map(({ body: { tx } }) => ({ ...tx, hash: null, nonce: null }))
   assert.deepEqual(fields[0], fields[1])
 })
 
 test('a write keeps its reference when it is sped up and when it is cancelled', async () => {
-  const writer = await userOf('self')
+  const writer = await world.userOf('self')
   const { body: sent } = await post(writer, WRITE, { ...call(), reference: 'kept' })
   for (const change of ['speed-up', 'cancel']) {
     const { status, body } = await request(writer, 'POST', `/v1/transactions/${sent.id}/${change}`)
@@ -211,7 +202,7 @@ test('a write keeps its reference when it is sped up and when it is cancelled', 
 })
 
 test('a transfer stores and returns its reference', async () => {
-  const writer = await userOf('self')
+  const writer = await world.userOf('self')
   const body = { tokenType: 'NATIVE', amount: '0.0000000000000001', toAddress: AWAY, reference: 'gift' } as const
   const { answer } = await transferTokens(world.first.app, writer, body, {
     forms: new Map() as never,

@@ -17,23 +17,20 @@ const of = (id: string) => ({ id, clientId: 'demo' })
 const HOUR = 3_600_000
 const seqs = (got: { sequence: number }[]) => got.map(({ sequence: one }) => one)
 
+/** Checks that these events were sent once each, and those of a subject in their order. */
+function assertInOrder(got: readonly { subject: string; sequence: number }[], sent: readonly number[]): void {
+  const ascending = (list: number[]) => list.toSorted((a, b) => a - b)
+  assert.deepEqual(ascending(seqs([...got])), sent)
+  for (const of of Map.groupBy(got, ({ subject }) => subject).values()) assert.deepEqual(seqs(of), ascending(seqs(of)))
+}
+
 test('each event since the webhook was created is sent once, in the order of its subject', async () => {
   await stage.emit(['before'])
   const { id } = await stage.hook()
   const to = endpoint()
   const sent = await stage.emit(Array.from({ length: 250 }, (_, n) => `transaction:${n % 3}`))
   await stage.courier(to).work()
-  assert.deepEqual(
-    seqs(to.got).toSorted((a, b) => a - b),
-    sent,
-  )
-  for (const subject of new Set(to.got.map((event) => event.subject))) {
-    const mine = seqs(to.got.filter((event) => event.subject === subject))
-    assert.deepEqual(
-      mine,
-      mine.toSorted((a, b) => a - b),
-    )
-  }
+  assertInOrder(to.got, sent)
   const webhook = await readWebhook(stage.db, of(id))
   assert.deepEqual([webhook.delivered, webhook.waiting, webhook.state], [250, 0, 'enabled'])
   await stage.courier(to).work()
@@ -129,17 +126,7 @@ test('an endpoint that is down for three days gets every event after, in order, 
     await stage.age(HOUR)
     await courier.work()
   }
-  assert.deepEqual(
-    seqs(to.got).toSorted((a, b) => a - b),
-    sent,
-  )
-  for (const subject of new Set(to.got.map((event) => event.subject))) {
-    const mine = seqs(to.got.filter((event) => event.subject === subject))
-    assert.deepEqual(
-      mine,
-      mine.toSorted((a, b) => a - b),
-    )
-  }
+  assertInOrder(to.got, sent)
   const after = await readWebhook(stage.db, of(id))
   assert.deepEqual([after.state, after.dead, after.waiting, after.delivered], ['enabled', 0, 0, sent.length])
 })

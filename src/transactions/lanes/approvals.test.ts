@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { whileMining } from '../../../test/interrupted.ts'
 import { age } from '../../../test/lost-tail.ts'
-import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
+import { GAS_MODES, sponsored, type GasMode, type Sponsored } from '../../../test/sponsored.ts'
 import type { Writer } from '../../../test/writing.ts'
 import { decide } from '../../approvals/decide.ts'
 import type { Hex } from '../../ids.ts'
@@ -15,7 +15,6 @@ import { interruptSteps, type Step } from '../crash-points.ts'
 import { recoverBound } from '../recovery/recover.ts'
 
 /** Writes for which the operator's policy requires approvals, over HTTP and with the real signer. */
-const MODES = ['self', 'topup', 'sponsor'] as const
 /** wei; the policy requires an approval above 1,000 */
 const MUCH = 2_000n
 const FEW = 1_000n
@@ -42,22 +41,13 @@ after(async () => {
 })
 
 /** with a top-up, the sponsor's transfer reaches these steps first */
-const STEPS: Record<(typeof MODES)[number], Step[]> = {
+const STEPS: Record<GasMode, Step[]> = {
   self: ['before-bind', 'after-bind', 'after-sign'],
   topup: ['before-bind', 'after-bind'],
   sponsor: ['before-bind-operation', 'after-bind-operation', 'after-sign-operation'],
 }
 
 let made = 0
-
-/** Returns a user with funds for the value, and for gas on networks where users pay it. */
-async function userOf(mode: (typeof MODES)[number]): Promise<Writer> {
-  world.first.chain.gas = mode
-  const writer = await (mode === 'self' ? world.writer(`self-${made++}`) : world.poor(`${mode}-${made++}`))
-  if (mode !== 'self') await world.rpc('anvil_setBalance', writer.address, '0x1770')
-  await world.mine()
-  return writer
-}
 
 type Answer = { status: number; body: { code?: string; hash?: Hex; approval?: { id: string } & 'required' } }
 
@@ -127,10 +117,10 @@ const received = async (to: Hex): Promise<bigint> => {
   return world.balanceOf(to)
 }
 
-for (const mode of MODES)
+for (const mode of GAS_MODES)
   describe(`gas: ${mode}`, () => {
     test('a write above the limit asks with nothing bound or signed, and after the approval it is sent once', async () => {
-      const [alice, to] = [await userOf(mode), payee()]
+      const [alice, to] = [await world.userOf(mode), payee()]
       const before = await traces(alice)
       assert.equal((await pay(alice, to, MUCH, undefined, { dryRun: true })).body.approval, 'required')
       assert.equal((await pay(alice, to, FEW, undefined, { dryRun: true })).body.approval, 'not_required')
@@ -163,7 +153,7 @@ for (const mode of MODES)
     })
 
     test('a denial is final for its key', async () => {
-      const [alice, to] = [await userOf(mode), payee()]
+      const [alice, to] = [await world.userOf(mode), payee()]
       const before = await traces(alice)
       await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'denied')
       await world.clock.advance(61_000)
@@ -185,7 +175,7 @@ for (const mode of MODES)
           delegate: world.first.chain.delegate,
           gasSpace: world.first.chain.gasSpace,
         })
-        const [alice, to] = [await userOf(mode), payee()]
+        const [alice, to] = [await world.userOf(mode), payee()]
         const storm = () =>
           Promise.all(
             Array.from({ length: 30 }, (_, index) =>
@@ -213,7 +203,7 @@ for (const mode of MODES)
 
     for (const step of STEPS[mode])
       test(`an approved write whose process dies ${step} is sent once by its repeat`, async () => {
-        const [alice, to] = [await userOf(mode), payee()]
+        const [alice, to] = [await world.userOf(mode), payee()]
         await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'approved')
         await dieAt(step, () => pay(alice, to, MUCH, 'key'))
         await age(world.first.app, 3)
@@ -225,7 +215,7 @@ for (const mode of MODES)
       })
 
     test('an approval that expires between the check and the signature signs nothing, and the user is asked again', async () => {
-      const [alice, to] = [await userOf(mode), payee()]
+      const [alice, to] = [await world.userOf(mode), payee()]
       const { app } = world.first
       const first = asked(await pay(alice, to, MUCH, 'key'))
       await answer(alice, first, 'approved')
@@ -250,7 +240,7 @@ for (const mode of MODES)
     })
 
     test('a write whose policy came into force a moment ago is not signed, and asks', async () => {
-      const [alice, to] = [await userOf(mode), payee()]
+      const [alice, to] = [await world.userOf(mode), payee()]
       const { app } = world.first
       const [, , , , ledger] = await traces(alice)
       await world.clock.advance(6_000)
@@ -279,7 +269,7 @@ async function dieAt(step: Step, work: () => Promise<Answer>): Promise<void> {
 
 test('a bound nonce whose approval has expired is filled, and nothing but the next approval sends the write', async () => {
   const { app, chain } = world.first
-  const [alice, to] = [await userOf('self'), payee()]
+  const [alice, to] = [await world.userOf('self'), payee()]
   await answer(alice, asked(await pay(alice, to, MUCH, 'key')), 'approved')
   await dieAt('after-bind', () => pay(alice, to, MUCH, 'key'))
   await world.clock.advance(61_000)
@@ -298,7 +288,7 @@ test('a bound nonce whose approval has expired is filled, and nothing but the ne
 })
 
 test('a batch asks for all of its calls, and is sent once after the approval', async () => {
-  const alice = await userOf('sponsor')
+  const alice = await world.userOf('sponsor')
   const calls = [
     { address: world.probe, abi: 'add(uint256)', args: ['1'] },
     { address: world.target, abi: 'ping() payable', value: String(MUCH) },
