@@ -7,10 +7,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { addMachine } from '../../test/machine.ts'
 import { until } from '../../test/kit/until.ts'
 import { randomOf } from '../../test/random.ts'
 import { world, type World } from '../../test/world.ts'
-import { createApplication } from '../applications/manage.ts'
 
 /** CONSUMER_KILLS=50 is the long form. */
 const KILLS = Number(process.env.CONSUMER_KILLS ?? 15)
@@ -27,18 +27,7 @@ after(async () => {
 })
 
 test('the server of the guide has each effect once, though it is killed at any point and blocks are reorganised', async () => {
-  const secret = (
-    await createApplication(here.app, {
-      ...{
-        clientId: 'shop',
-        name: 'Shop',
-        network: 'devnet',
-        kind: 'confidential',
-        redirectUris: ['https://shop.example/x'],
-      },
-      ...{ permissions: ['wallet:read', 'contracts:write', 'events:read'], allowedOrigins: [], logoUri: null },
-    })
-  ).secret!
+  const { secret } = await addMachine(here, 'shop', ['wallet:read', 'contracts:write', 'events:read'])
   const operator = (await readFile(join(here.dataDir, 'operator-token'), 'utf8')).trim()
   const { body } = await here.request('/operator/v1/tokens', {
     method: 'POST',

@@ -1,10 +1,11 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { addMachine } from '../../test/machine.ts'
 import { runningClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
-import { createApplication, updateApplication } from '../applications/manage.ts'
+import { updateApplication } from '../applications/manage.ts'
 import { noteUser } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 import type { WireEvent } from './wire.ts'
@@ -122,27 +123,9 @@ test('bad input gets a clear error', async () => {
 })
 
 test('an application reads its feed by itself, whichever of its users it is about, and nobody reads that of another', async () => {
-  const secret = (
-    await createApplication(here.app, {
-      ...{
-        clientId: 'shop',
-        name: 'Shop',
-        network: 'devnet',
-        kind: 'confidential',
-        redirectUris: ['https://shop.example/x'],
-      },
-      ...{ permissions: ['wallet:read', 'events:read'], allowedOrigins: [], logoUri: null },
-    })
-  ).secret!
-  const basic = `Basic ${Buffer.from(`shop:${secret}`).toString('base64')}`
-  const { body: token } = await here.request('/oauth/token', {
-    method: 'POST',
-    headers: { authorization: basic },
-    body: new URLSearchParams({ grant_type: 'client_credentials' }),
-  })
-  assert.equal(token.scope, 'events:read')
-  const read = (query = '') =>
-    here.request(`/v1/events${query}`, { headers: { authorization: `Bearer ${token.access_token}` } })
+  const { token, scope } = await addMachine(here, 'shop', ['wallet:read', 'events:read'])
+  assert.equal(scope, 'events:read')
+  const read = (query = '') => here.request(`/v1/events${query}`, { headers: { authorization: `Bearer ${token}` } })
   assert.deepEqual((await read()).body, [])
   for (const name of ['alice', 'bob'])
     await noteUser(here.app.db, { clientId: 'shop', accountId: accountIdOf('DEV', name) })

@@ -4,12 +4,13 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
+import { addMachine } from '../../test/machine.ts'
 import { command } from '../../test/kit/command.ts'
 import { testPooler } from '../../test/kit/database.ts'
 import { freePort } from '../../test/kit/ports.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type Answer, type World } from '../../test/world.ts'
-import { createApplication } from '../applications/manage.ts'
+import type { Permission } from '../applications/permissions.ts'
 import { noteUser } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
 
@@ -36,17 +37,9 @@ after(async () => {
 })
 
 /** An application with its machine token, and what it asks with it. */
-async function machine(clientId: string, scopes: readonly string[] = ['events:read', 'webhooks:manage']) {
-  const { secret } = await createApplication(here.app, {
-    ...{ clientId, name: clientId, network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/x'] },
-    ...{ permissions: ['wallet:read', ...scopes] as never, allowedOrigins: [], logoUri: null },
-  })
-  const { body: token } = await here.request('/oauth/token', {
-    method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}` },
-    body: new URLSearchParams({ grant_type: 'client_credentials' }),
-  })
-  return (method: string, path: string, body?: unknown): Promise<Answer> => ask(token.access_token, method, path, body)
+async function machine(clientId: string, scopes: readonly Permission[] = ['events:read', 'webhooks:manage']) {
+  const { token } = await addMachine(here, clientId, ['wallet:read', ...scopes])
+  return (method: string, path: string, body?: unknown): Promise<Answer> => ask(token, method, path, body)
 }
 
 const ask = (token: string, method: string, path: string, body?: unknown): Promise<Answer> =>

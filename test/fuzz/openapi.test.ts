@@ -3,12 +3,13 @@ import assert from 'node:assert/strict'
 import http from 'node:http'
 import { after, before, test } from 'node:test'
 import fc from 'fast-check'
-import { createApplication, updateApplication } from '../../src/applications/manage.ts'
+import { updateApplication } from '../../src/applications/manage.ts'
 import { userPermissions } from '../../src/applications/permissions.ts'
 import { forgetApplication, noteUser } from '../../src/applications/registry.ts'
 import { accountIdOf } from '../../src/ids.ts'
 import { parseAbi, selectorOf } from '../../src/abi/parse.ts'
 import { deploy } from '../../src/devnet/deploy.ts'
+import { addMachine } from '../machine.ts'
 import { world, type World } from '../world.ts'
 import { TIMES } from './junk.ts'
 import { openJudge, type FuzzAnswer } from './judge.ts'
@@ -119,23 +120,9 @@ const permitOf = (owner: string, nonce: number) => ({
 
 /** The token of an application by itself, which may have webhooks and has an event. */
 async function machineToken(): Promise<string> {
-  const { secret } = await createApplication(here.app, {
-    ...{
-      clientId: 'fuzz',
-      name: 'Fuzz',
-      network: 'devnet',
-      kind: 'confidential',
-      redirectUris: ['https://fuzz.example/x'],
-    },
-    ...{ permissions: ['events:read', 'webhooks:manage'], allowedOrigins: [], logoUri: null },
-  })
+  const { token } = await addMachine(here, 'fuzz', ['events:read', 'webhooks:manage'])
   await noteUser(here.app.db, { clientId: 'fuzz', accountId: accountIdOf('DEV', 'alice') })
-  const { body } = await here.request('/oauth/token', {
-    method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(`fuzz:${secret}`).toString('base64')}` },
-    body: new URLSearchParams({ grant_type: 'client_credentials' }),
-  })
-  return body.access_token as string
+  return token
 }
 
 /** What requests are made from: users, contracts and calls that exist, and ids and cursors as answers bring them. */
