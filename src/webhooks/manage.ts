@@ -303,9 +303,8 @@ function assertTypes(types: readonly string[]): void {
 }
 
 const wrong = (pointer: string, detail: string): AppError =>
-  new AppError('invalid_request', 'The webhook has an invalid setting. Nothing was done. Correct the request.', {
-    errors: [{ pointer, code: 'invalid', detail }],
-  })
+  // The detail as well: a command prints only this text.
+  new AppError('invalid_request', `${detail} Nothing was done.`, { errors: [{ pointer, code: 'invalid', detail }] })
 const noWebhook = (): AppError => new AppError('not_found', 'There is no webhook with this id. Nothing was done.')
 const noApplication = (clientId: string): AppError =>
   new AppError('not_found', `There is no application ${clientId}. Nothing was done.`)
