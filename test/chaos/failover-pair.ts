@@ -71,7 +71,7 @@ export async function startPair(programs: string): Promise<Pair> {
   if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid)
   // Never synchronously: the cables that these go through are in this process.
   const run = (program: string, ...args: string[]) =>
-    promisify(execFile)(join(programs, program), args, { ...owner, cwd: folder, timeout: 60_000 })
+    promisify(execFile)(join(programs, program), args, { ...owner, cwd: folder, timeout: 300_000 })
   const closers: (() => unknown)[] = []
   const stop = async () => {
     for (const close of closers.toReversed()) await close()

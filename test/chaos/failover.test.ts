@@ -16,7 +16,7 @@ const skip =
 /** The hardest of the failovers; the long form (`npm run prove -- --only failover`) plays all of them. */
 test(
   'the database forgets told writes that no block holds, the node its pool: each is on the chain once, under its hash',
-  { skip, timeout: 240_000 },
+  { skip },
   async (t) => {
     const report = await runFailover('wiped-pool', { seed: 11, programs: programs!, log: (line) => t.diagnostic(line) })
     t.diagnostic(describeFailover(report))

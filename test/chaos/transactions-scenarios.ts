@@ -133,7 +133,7 @@ export const scenarios = {
       await stage.restart(first(world))
       for (const count of [4, 6]) {
         await world.node.mine()
-        await until(`${count} were given to the node`, () => offered() >= count, 10_000).catch((error: Error) =>
+        await until(`${count} were given to the node`, () => offered() >= count).catch((error: Error) =>
           stage.expect(false, error.message),
         )
         await pause(1_500)

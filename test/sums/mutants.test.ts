@@ -116,7 +116,7 @@ for (const name of names) {
     )
     const run = (cwd: string) =>
       spawnSync(process.execPath, ['--test', '--test-name-pattern=entries sum up', 'test/sums/sums.test.ts'], {
-        ...{ cwd, encoding: 'utf8' as const, timeout: 240_000 },
+        ...{ cwd, encoding: 'utf8' as const, timeout: 300_000 },
         env: { PATH: process.env.PATH, HOME: process.env.HOME },
       })
     const { status, stdout } = run(copy)
