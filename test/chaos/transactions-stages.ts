@@ -1,4 +1,5 @@
 import { spawnSync } from 'node:child_process'
+import { IMPATIENT } from '../kit/until.ts'
 import { miner } from './transactions-run.ts'
 import { plant, type Mutant } from './transactions-mutants.ts'
 import { checkOf, judge, type Verdict } from './transactions-oracle.ts'
@@ -85,17 +86,17 @@ async function playPlanted(
 
 /** Caught when the named test fails with the mistake, and passes without it. */
 function runTest(mutant: Extract<Mutant, { test: string }>, home: string): Pick<MutantOutcome, 'isCaught' | 'said'> {
-  const run = (cwd: string): string => {
+  const run = (cwd: string, settings: Record<string, string> = {}): string => {
     const name = `^${mutant.test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`
     const flags = ['--disable-warning=ExperimentalWarning', '--test', '--test-reporter=tap', '--test-force-exit']
-    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR }
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, ...settings }
     return spawnSync(process.execPath, [...flags, `--test-name-pattern=${name}`, mutant.file], { cwd, env, encoding: 'utf8' }).stdout // prettier-ignore
   }
   const isNamed = (verdict: string, output: string) =>
     output.split('\n').some((line) => line.trimStart().startsWith(verdict) && line.includes(` - ${mutant.test}`))
   if (!isNamed('ok', run(PROJECT)))
     return { isCaught: false, said: `the test "${mutant.test}" does not pass without it` }
-  const isCaught = isNamed('not ok', run(home))
+  const isCaught = isNamed('not ok', run(home, IMPATIENT))
   return { isCaught, said: `${isCaught ? '' : 'not by '}the test "${mutant.test}"` }
 }
 
