@@ -27,7 +27,14 @@ for (const { seed, found } of seeds)
   test(`through SIGKILLs, a bad node, reorganisations and lost tails, what people sign is done once (seed ${seed})`, async (t) => {
     const report = await runSponsored({
       ...{ seed, replicas: testCluster === null ? 1 : 2, cluster: testCluster, writes: 90, accounts: 8 },
-      ...{ deepest: 16, stormMs: 20_000, lifeMs: 6_000, leastKills: 6, losesTails: testCluster !== null },
+      ...{
+        deepest: 16,
+        stormMs: 20_000,
+        lifeMs: 6_000,
+        leastKills: 6,
+        atLeast: { kills: 1, answered: 45 },
+        losesTails: testCluster !== null,
+      },
     })
     t.diagnostic(describeSponsored(report))
     assert.deepEqual(report.verdict.problems, [], `seed ${seed}, which once found: ${found}\n${report.said}`)

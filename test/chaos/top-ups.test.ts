@@ -13,6 +13,7 @@ test('through SIGKILLs, a bad node and reorganisations, people without a coin wr
     cluster: testCluster,
     writes: 120,
     leastKills: 4,
+    atLeast: { kills: 3, answered: 80 },
     accounts: 8,
     deepest: 16,
     stormMs: 60_000,

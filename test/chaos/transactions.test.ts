@@ -57,6 +57,7 @@ for (const [index, { seed, replicas, found }] of seeds.filter(({ isLong }) => !i
         cluster: testCluster,
         writes: 300,
         leastKills: 6,
+        atLeast: { kills: 3, answered: 20 },
         stormMs: 40_000,
         lifeMs: 4_000,
         ...(index === 0

@@ -5,7 +5,7 @@ const [FIRST_PAUSE_MS, MAX_PAUSE_MS] = [5, 50]
 const now = performance.now.bind(performance)
 
 /** For what hangs: longer than the slowest machine takes. A test that passes does not wait for it. */
-const PATIENCE_MS = Number(process.env.TEST_PATIENCE_MS ?? 120_000)
+export const PATIENCE_MS = Number(process.env.TEST_PATIENCE_MS ?? 120_000)
 /** Settings of a run with a planted mistake: it has to fail, mostly by waiting for what never comes. */
 export const IMPATIENT = { TEST_PATIENCE_MS: '15000' }
 
