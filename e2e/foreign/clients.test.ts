@@ -138,11 +138,7 @@ suite('a library as it is, with the snippet of the guide', () => {
     await writeFile(join(folder, 'xdg-open'), `#!/bin/sh\nprintf %s "$1" >'${opened}'\n`)
     await chmod(join(folder, 'xdg-open'), 0o755)
     const site = await run(t, '@openid/appauth', { env: { PATH: `${folder}:${process.env.PATH}` } })
-    const url = await until(
-      `the browser is opened: ${site.printed()}`,
-      () => readFile(opened, 'utf8').catch(() => ''),
-      60_000,
-    )
+    const url = await until(`the browser is opened: ${site.printed()}`, () => readFile(opened, 'utf8').catch(() => ''))
     const { url: back } = await walk(url, { origin: here.facts.origin, username: 'appauth' })
     assert.equal((await fetch(back)).status, 200)
     await site.ended
