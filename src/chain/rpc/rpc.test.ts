@@ -122,7 +122,9 @@ test('connections that the node closes after a long silence do not add up to mor
   const rpc = openRpc({ url: node.url })
   t.after(() => rpc.close())
   node.delayMs = 20
-  await Promise.all(Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 60_000 })))
+  await Promise.all(
+    Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 60_000 })),
+  )
   let closed = 0
   node.interfere = (_calls, response) => (closed++, setTimeout(() => response.destroy(), 200), true)
   await assert.rejects(rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 500 }), RpcUnavailable)
