@@ -799,7 +799,8 @@ create table approvals (
   rule text not null,
   -- who asked: the address of the request
   asked_from text,
-  state text not null check (state in ('waiting', 'approved', 'denied')),
+  -- a waiting question counts as expired after expires_at; it is stored seconds later (src/approvals/sweep.ts)
+  state text not null check (state in ('waiting', 'approved', 'denied', 'expired')),
   -- by the authorization server, for the signer; it expires a minute after the decision
   token text,
   created_at timestamptz not null default now(),
@@ -809,6 +810,7 @@ create table approvals (
 create index approvals_intent on approvals (intent_id, created_at);
 create index approvals_account on approvals (account_id, created_at);
 create index approvals_expired on approvals (expires_at);
+create index approvals_waiting on approvals (expires_at) where state = 'waiting';
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- signing-log: the newest signed head of the signer's ledger that this installation has seen. It is shown to the signer first on every

@@ -23,6 +23,8 @@ export const LOG_EVENTS: Record<string, string> = {
   approval_decided: 'A user approved or denied a request. `id` is the approval.',
   approval_unreadable:
     'A request could not be shown to its user and can only be denied. `id` is the approval. Report it, unless the database was edited.',
+  approvals_not_swept:
+    'Questions to users could not be marked as expired, or old ones not be deleted. It is retried every 5 seconds.',
   audit_progressed: 'Progress of `chatelaine audit`.',
   backfill_blocked:
     'A backfill waits for a node that rejects or fails requests. `chatelaine network show` has the reason.',

@@ -90,11 +90,17 @@ const momentOf = (data: Record<string, unknown>): string => (data.row as { creat
 /** Converts bytes as PostgreSQL shows them in JSON (`\x…`), or hexadecimal digits without a prefix. */
 const fromColumn = (text: string): Hex => `0x${text.replace(/^\\x/, '')}`
 
-type QuestionFact = { id: string; state: 'waiting' | 'approved' | 'denied'; rule: string; expires_at: string }
+type QuestionFact = {
+  id: string
+  state: 'waiting' | 'approved' | 'denied' | 'expired'
+  rule: string
+  expires_at: string
+}
 const APPROVAL_TYPES = {
   waiting: 'approval.requested',
   approved: 'approval.granted',
   denied: 'approval.denied',
+  expired: 'approval.expired',
 } as const satisfies Record<QuestionFact['state'], EventType>
 
 type AccountFact = {

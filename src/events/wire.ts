@@ -19,6 +19,7 @@ export const EVENT_TYPES = [
   'approval.requested',
   'approval.granted',
   'approval.denied',
+  'approval.expired',
   'signature.created',
   'user.created',
   'consent.granted',

@@ -115,7 +115,7 @@ export type Database = {
     request_hash: Bytes | null
     rule: string
     asked_from: string | null
-    state: 'waiting' | 'approved' | 'denied'
+    state: 'waiting' | 'approved' | 'denied' | 'expired'
     token: ColumnType<string | null, string | null | undefined, string | null>
     created_at: DefaultTime
     expires_at: Time

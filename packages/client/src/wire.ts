@@ -306,6 +306,7 @@ export type EventType =
   | 'approval.requested'
   | 'approval.granted'
   | 'approval.denied'
+  | 'approval.expired'
   | 'signature.created'
   | 'user.created'
   | 'consent.granted'
