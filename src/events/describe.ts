@@ -66,6 +66,19 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of('grant.revoked', momentOf(data), {})]
     case 'account':
       return describeAccount(data as AccountFact, of)
+    case 'denial': {
+      const row = data.row as DenialFact
+      const rule = row.rule === '' ? null : row.rule
+      return [
+        of('policy.denied', `${row.rule} ${row.hour}`, {
+          request: row.request,
+          rule,
+          detail: row.detail,
+          reference: row.reference,
+          count: row.count,
+        }),
+      ]
+    }
     case 'webhook': {
       const { verb, key, ...shown } = data as { verb: 'failed' | 'disabled'; key: string | number }
       return [of(`webhook.${verb}`, String(key), shown)]
@@ -103,6 +116,14 @@ const APPROVAL_TYPES = {
   expired: 'approval.expired',
 } as const satisfies Record<QuestionFact['state'], EventType>
 
+type DenialFact = {
+  rule: string
+  hour: string
+  request: 'write' | 'signature'
+  reference: string | null
+  detail: string
+  count: number
+}
 type AccountFact = {
   frozenAt: string | null
   wasFrozenAt: string | null

@@ -21,6 +21,7 @@ export const EVENT_TYPES = [
   'approval.denied',
   'approval.expired',
   'signature.created',
+  'policy.denied',
   'user.created',
   'consent.granted',
   'consent.changed',

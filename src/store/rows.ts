@@ -470,6 +470,18 @@ export type Database = {
     data: JsonColumn<Record<string, unknown>>
     at: Time
   }
+  denials: {
+    client_id: string
+    account_id: string
+    rule: string
+    chain_id: number
+    hour: Time
+    request: 'write' | 'signature'
+    reference: string | null
+    detail: string
+    count: number
+    since: number
+  }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
   webhooks: {
