@@ -799,7 +799,8 @@ create table approvals (
   rule text not null,
   -- who asked: the address of the request
   asked_from text,
-  state text not null check (state in ('waiting', 'approved', 'denied')),
+  -- a waiting question counts as expired after expires_at; it is stored seconds later (src/approvals/sweep.ts)
+  state text not null check (state in ('waiting', 'approved', 'denied', 'expired')),
   -- by the authorization server, for the signer; it expires a minute after the decision
   token text,
   created_at timestamptz not null default now(),
@@ -809,6 +810,7 @@ create table approvals (
 create index approvals_intent on approvals (intent_id, created_at);
 create index approvals_account on approvals (account_id, created_at);
 create index approvals_expired on approvals (expires_at);
+create index approvals_waiting on approvals (expires_at) where state = 'waiting';
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- signing-log: the newest signed head of the signer's ledger that this installation has seen. It is shown to the signer first on every
@@ -1019,6 +1021,31 @@ create trigger approvals_written after insert or update of state on approvals
   for each row execute function note_row('approval', 'approval', 'id', 'state');
 create trigger signatures_written after insert or update of signature on signatures
   for each row when (new.signature is not null) execute function note_row('signature', 'signature', 'id', 'state');
+
+-- Denials of the signer's rules: one row for each application, user and rule, and at most one event of it an hour, however often a caller
+-- repeats what is denied (src/events/denials.ts).
+create table denials (
+  client_id text not null,
+  account_id uuid not null,
+  -- '': the response named none
+  rule text not null,
+  chain_id bigint not null,
+  -- of the clock, in which it last had an event
+  hour timestamptz not null,
+  request text not null check (request in ('write', 'signature')),
+  reference text,
+  -- as the caller was told
+  detail text not null,
+  -- denials that the event stands for, and denials since
+  count bigint not null,
+  since bigint not null,
+  primary key (client_id, account_id, rule)
+);
+create index denials_hour on denials (hour);
+create trigger denials_stored after insert on denials
+  for each row execute function note_row('denial', 'account', 'account_id', 'hour');
+create trigger denials_moved after update of hour on denials
+  for each row when (new.hour <> old.hour) execute function note_row('denial', 'account', 'account_id', 'hour');
 
 -- The freeze and the export of an account.
 create function note_account() returns trigger language plpgsql set timezone = 'UTC' as $$

@@ -115,7 +115,7 @@ export type Database = {
     request_hash: Bytes | null
     rule: string
     asked_from: string | null
-    state: 'waiting' | 'approved' | 'denied'
+    state: 'waiting' | 'approved' | 'denied' | 'expired'
     token: ColumnType<string | null, string | null | undefined, string | null>
     created_at: DefaultTime
     expires_at: Time
@@ -469,6 +469,18 @@ export type Database = {
     is_own: boolean
     data: JsonColumn<Record<string, unknown>>
     at: Time
+  }
+  denials: {
+    client_id: string
+    account_id: string
+    rule: string
+    chain_id: number
+    hour: Time
+    request: 'write' | 'signature'
+    reference: string | null
+    detail: string
+    count: number
+    since: number
   }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
