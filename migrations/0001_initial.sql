@@ -125,7 +125,12 @@ create table networks (
   sponsor_per_day numeric(78,0) check (sponsor_per_day >= 0),
   -- the balance below which a sponsor counts as low. null: what a hundred top-ups cost
   sponsor_low numeric(78,0) check (sponsor_low >= 0),
-  created_at timestamptz not null default now()
+  -- Wei that sponsors may pay in a rolling day for transfers from the account pages, for one user and for all: both or neither;
+  -- null: nothing
+  pages_per_user numeric(78,0) check (pages_per_user >= 0),
+  pages_per_day numeric(78,0) check (pages_per_day >= 0),
+  created_at timestamptz not null default now(),
+  constraint networks_pages check ((pages_per_user is null) = (pages_per_day is null))
 );
 
 create table applications (
@@ -490,13 +495,15 @@ create index top_ups_open on top_ups (chain_id, created_at) where settled_at is 
 -- top-ups that have to be settled again after a reorganisation
 create index top_ups_settled on top_ups (chain_id, block_number) where settled_at is not null and block_number is not null;
 
--- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid.
+-- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid. An application has one
+-- network; the account pages have a budget on each.
 create table gas_spent (
   client_id text not null,
   account_id uuid not null,
+  chain_id bigint not null,
   hour timestamptz not null,
   wei numeric(78,0) not null,
-  primary key (client_id, account_id, hour)
+  primary key (client_id, account_id, chain_id, hour)
 ) with (fillfactor = 70);
 
 -- Wei that sponsors paid on a network by the hour, for all applications.
