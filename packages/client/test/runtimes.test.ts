@@ -121,11 +121,7 @@ const config :Workerd.Config = (
       child.kill('SIGKILL')
       await gone
     })
-    const response = await until(
-      'the worker answers',
-      () => fetch(`http://127.0.0.1:${port}/`).catch(() => null),
-      30_000,
-    )
+    const response = await until('the worker answers', () => fetch(`http://127.0.0.1:${port}/`).catch(() => null))
     assert.deepEqual(await response.json(), EXPECTED)
   },
 )
