@@ -91,6 +91,7 @@ process.stdout.write(
 )
 for (const [what, path, browser = operator] of ROUNDS === 0 ? [] : lists) {
   const times: number[] = []
+  const cpuBefore = [process.cpuUsage(), cluster?.cpuMillis() ?? 0] as const
   for (let round = 0; round < ROUNDS + 5; round++) {
     const began = performance.now()
     const { status, url, text } = await browser.go(path(round))
@@ -101,7 +102,10 @@ for (const [what, path, browser = operator] of ROUNDS === 0 ? [] : lists) {
   }
   times.sort((a, b) => a - b)
   const at = (share: number) => times[Math.ceil(times.length * share) - 1]!.toFixed(1)
-  process.stdout.write(`${what}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms\n`)
+  const own = process.cpuUsage(cpuBefore[0])
+  const cpu = [(own.user + own.system) / 1_000, (cluster?.cpuMillis() ?? 0) - cpuBefore[1]]
+  const [ours, databases] = cpu.map((ms) => (ms / (ROUNDS + 5)).toFixed(1))
+  process.stdout.write(`${what}: p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, CPU ${ours} ms, PostgreSQL ${databases} ms\n`)
 }
 await world.close()
 await kept?.destroy()
