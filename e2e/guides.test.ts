@@ -115,7 +115,7 @@ test('the guide to token exchange works as it stands: commands, identity provide
 
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await writeFile(join(folder, 'exchange.mjs'), exampleOf('js'))
-  const { stdout } = await run(process.execPath, ['exchange.mjs'], { cwd: folder, env: { ...env, SECRET: secret }, timeout: 60_000 }) // prettier-ignore
+  const { stdout } = await run(process.execPath, ['exchange.mjs'], { cwd: folder, env: { ...env, SECRET: secret }, timeout: 300_000 }) // prettier-ignore
   assert.match(stdout, /id: 'APP_SHOP-alice'/)
   assert.match(stdout, /network: 'devnet'/)
   assert.match(stdout, /address: '0x[0-9a-fA-F]{40}'/)

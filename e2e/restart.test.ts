@@ -55,7 +55,7 @@ test('Ctrl-C ends every process, and the folder can be used again at once', asyn
   assert.ok((await processesOf(here.dataDir)).length >= 3)
   const code = await program.interrupt()
   assert.ok(code === 0 || code === 130, `exit code ${code}`)
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 20_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
   program = await start(here)
 })
 
@@ -100,11 +100,11 @@ test('SIGKILL of everything under load and a new start keep users, addresses, to
         throw new Error(JSON.stringify(answer.body))
     }
   })
-  await until('some writes are accepted', async () => accepted.size >= 12, 60_000)
+  await until('some writes are accepted', async () => accepted.size >= 12)
   await first.kill()
   isDead = true
   await Promise.all(load)
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 30_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
 
   const second = await start(here)
   program = second
@@ -212,5 +212,5 @@ test('a start that fails names the setting, the reason, and no secret', async (t
     assert.match(printed(), reason)
     assert.doesNotMatch(printed(), /hunter2secret/)
   }
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 20_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
 })

@@ -84,7 +84,7 @@ async function proxy(to: number): Promise<number> {
 
 test(
   'in production, behind a proxy that ends TLS, a person signs in with a provider on https and the tokens are good',
-  { skip, timeout: 240_000 },
+  { skip },
   async () => {
     const database = await emptyPostgres(testCluster!)
     drop = database.drop
@@ -118,11 +118,11 @@ test(
     const [fingerprint] = (await run('auth-keys', 'fingerprints')).split('\n')
     assert.equal((await command(signerSettings, ['signer', 'trust-key', '--accept', fingerprint!])).code, 0)
     const signer = startProgram('signer/main.ts', signerSettings, folder)
-    await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
+    await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
     await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
     const { secret } = JSON.parse(await run('app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', `${SHOP}/callback`, '--confidential', '--json')) // prettier-ignore
     const server = startProgram('main.ts', settings, folder)
-    await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200, 60_000) // prettier-ignore
+    await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200) // prettier-ignore
 
     browser = await chromium.launch({
       executablePath,
@@ -217,7 +217,7 @@ test(
   },
 )
 
-test('a provider whose certificate nobody vouches for is not believed', { skip, timeout: 60_000 }, async () => {
+test('a provider whose certificate nobody vouches for is not believed', { skip }, async () => {
   const port = await freePort()
   const { issuer, server } = await startAcme({ host: 'localhost', port, certificate })
   servers.push(server)

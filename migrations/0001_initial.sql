@@ -125,7 +125,12 @@ create table networks (
   sponsor_per_day numeric(78,0) check (sponsor_per_day >= 0),
   -- the balance below which a sponsor counts as low. null: what a hundred top-ups cost
   sponsor_low numeric(78,0) check (sponsor_low >= 0),
-  created_at timestamptz not null default now()
+  -- Wei that sponsors may pay in a rolling day for transfers from the account pages, for one user and for all: both or neither;
+  -- null: nothing
+  pages_per_user numeric(78,0) check (pages_per_user >= 0),
+  pages_per_day numeric(78,0) check (pages_per_day >= 0),
+  created_at timestamptz not null default now(),
+  constraint networks_pages check ((pages_per_user is null) = (pages_per_day is null))
 );
 
 create table applications (
@@ -494,13 +499,15 @@ create index top_ups_open on top_ups (chain_id, created_at) where settled_at is 
 -- top-ups that have to be settled again after a reorganisation
 create index top_ups_settled on top_ups (chain_id, block_number) where settled_at is not null and block_number is not null;
 
--- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid.
+-- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid. An application has one
+-- network; the account pages have a budget on each.
 create table gas_spent (
   client_id text not null,
   account_id uuid not null,
+  chain_id bigint not null,
   hour timestamptz not null,
   wei numeric(78,0) not null,
-  primary key (client_id, account_id, hour)
+  primary key (client_id, account_id, chain_id, hour)
 ) with (fillfactor = 70);
 
 -- Wei that sponsors paid on a network by the hour, for all applications.
@@ -804,7 +811,8 @@ create table approvals (
   rule text not null,
   -- who asked: the address of the request
   asked_from text,
-  state text not null check (state in ('waiting', 'approved', 'denied')),
+  -- a waiting question counts as expired after expires_at; it is stored seconds later (src/approvals/sweep.ts)
+  state text not null check (state in ('waiting', 'approved', 'denied', 'expired')),
   -- by the authorization server, for the signer; it expires a minute after the decision
   token text,
   created_at timestamptz not null default now(),
@@ -814,6 +822,7 @@ create table approvals (
 create index approvals_intent on approvals (intent_id, created_at);
 create index approvals_account on approvals (account_id, created_at);
 create index approvals_expired on approvals (expires_at);
+create index approvals_waiting on approvals (expires_at) where state = 'waiting';
 
 ------------------------------------------------------------------------------------------------------------------------------------------
 -- signing-log: the newest signed head of the signer's ledger that this installation has seen. It is shown to the signer first on every
@@ -1024,6 +1033,31 @@ create trigger approvals_written after insert or update of state on approvals
   for each row execute function note_row('approval', 'approval', 'id', 'state');
 create trigger signatures_written after insert or update of signature on signatures
   for each row when (new.signature is not null) execute function note_row('signature', 'signature', 'id', 'state');
+
+-- Denials of the signer's rules: one row for each application, user and rule, and at most one event of it an hour, however often a caller
+-- repeats what is denied (src/events/denials.ts).
+create table denials (
+  client_id text not null,
+  account_id uuid not null,
+  -- '': the response named none
+  rule text not null,
+  chain_id bigint not null,
+  -- of the clock, in which it last had an event
+  hour timestamptz not null,
+  request text not null check (request in ('write', 'signature')),
+  reference text,
+  -- as the caller was told
+  detail text not null,
+  -- denials that the event stands for, and denials since
+  count bigint not null,
+  since bigint not null,
+  primary key (client_id, account_id, rule)
+);
+create index denials_hour on denials (hour);
+create trigger denials_stored after insert on denials
+  for each row execute function note_row('denial', 'account', 'account_id', 'hour');
+create trigger denials_moved after update of hour on denials
+  for each row when (new.hour <> old.hour) execute function note_row('denial', 'account', 'account_id', 'hour');
 
 -- The freeze and the export of an account.
 create function note_account() returns trigger language plpgsql set timezone = 'UTC' as $$

@@ -127,7 +127,7 @@ suite('a client of Debian as it is, with the words of the guide', () => {
     const url = await until('it says where to go', async () => {
       if (child.exitCode !== null) throw new Error(complaint)
       return lines[0]
-    }, 60_000) // prettier-ignore
+    }) // prettier-ignore
     const { url: back } = await walk(url, { origin: here.facts.origin, username: 'python' })
     child.stdin.end(`${back.href}\n`)
     const [code] = (await ended) as [number]

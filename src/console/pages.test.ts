@@ -223,14 +223,23 @@ test('limits of sponsors are set by the name of the network, and not of one that
     .values({ chain_id: 9, name: 'orchard', genesis_hash: hash('09'), gas: 'topup' })
     .execute()
   const page = await go('/console/networks')
-  const set = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: '1000', low: '' })
+  const set = await browser.submit(page, '/act/set-network', {
+    confirm: 'orchard',
+    sponsorPerDay: '1000',
+    sponsorLow: '',
+  })
   assert.match(textOf(set.text), new RegExp(en.console.done))
   const row = await db.selectFrom('networks').selectAll().where('name', '=', 'orchard').executeTakeFirstOrThrow()
   assert.deepEqual([row.sponsor_per_day, row.sponsor_low], ['1000', null])
-  const wrong = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: 'much' })
+  const wrong = await browser.submit(page, '/act/set-network', { confirm: 'orchard', sponsorPerDay: 'much' })
   assert.equal(wrong.status, 400)
   const csrf = /name="csrf" value="([^"]+)"/.exec(page.text)![1]!
-  const form = new URLSearchParams({ csrf, target: config.NETWORK_NAME, confirm: config.NETWORK_NAME, perDay: '1' })
+  const form = new URLSearchParams({
+    csrf,
+    target: config.NETWORK_NAME,
+    confirm: config.NETWORK_NAME,
+    sponsorPerDay: '1',
+  })
   const settings = await browser.go('/console/act/set-network', { method: 'POST', body: form })
   assert.match(textOf(settings.text), /The settings of the server define this network/)
 })

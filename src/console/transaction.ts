@@ -5,6 +5,7 @@ import { toHex } from '../hex.ts'
 import { fromWord } from '../store/bytes.ts'
 import type { TransactionRow } from '../transactions/intent.ts'
 import { readChange } from '../transactions/recovery/requested-changes.ts'
+import { inOrder } from '../transactions/read/transitions.ts'
 import { timeText } from '../texts/time.ts'
 import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
@@ -75,7 +76,7 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
       : html`<p class="notice">
           ${texts.asked(words.console.acts[`${change.change}-transaction`], change.refusal ?? (change.doneAt === null ? texts.askedOpen : texts.askedDone))}
         </p>`
-  const timeline = row.transitions.map(({ state, at, blockNumber }) => [
+  const timeline = inOrder(row.transitions).map(({ state, at, blockNumber }) => [
     html`${state}`,
     time(words, at),
     blockNumber === undefined ? '' : html`${blockNumber}`,

@@ -239,5 +239,4 @@ test('what is wrong with a statement stays an error of ours', async () => {
 })
 
 /** Ignores a connection that breaks while waiting. */
-const untilSo = (isSo: () => Promise<boolean>) =>
-  until('what the test waits for', () => isSo().catch(() => false), 15_000)
+const untilSo = (isSo: () => Promise<boolean>) => until('what the test waits for', () => isSo().catch(() => false))

@@ -30,6 +30,11 @@ const DATA: Partial<Record<EventType, Record<string, JsonSchema>>> & Record<stri
   transfer,
   approval,
   signature: { id: text, kind: text, class: text, hash: text, reference: maybe('string') },
+  policy: {
+    request: { type: 'string', enum: ['write', 'signature'] },
+    rule: maybe('string'),
+    ...{ detail: text, reference: maybe('string'), count: { type: 'integer' } },
+  },
   user: {},
   consent,
   grant: {},

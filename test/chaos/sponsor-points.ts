@@ -7,8 +7,8 @@ import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
 import { judgeSponsored, type SponsoredVerdict } from './sponsor-judge.ts'
 import { GAS, wantOfPerson, withSponsors, type Sponsors } from './sponsor-world.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
 import { change, insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
-import { until } from './transactions-stage.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 
 /**
@@ -84,8 +84,6 @@ export type SponsorPointsReport = {
 
 const SEED = 0x59
 const BLOCK_MS = 150
-/** milliseconds in which a process has to get to its point, and a client to its answer */
-const FIRE_MS = 45_000
 
 /** Kills a process at each of the points, one after the other, each with two people of its own; then the chain's word. */
 export async function playSponsorPoints({
@@ -147,7 +145,7 @@ export async function playSponsorPoints({
       // Nothing that is written from then on would be in time.
       if (point !== 'before-expire') await settleAll(world, writes)
     }
-    const verdict = await judgeSponsored(sponsors)(world, writes, { windowMs: 30_000, log })
+    const verdict = await judgeSponsored(sponsors)(world, writes, { log })
     const said = everybody(world).map(({ name, said: last }) => `${name}:\n${last()}`)
     return { ...{ replicas, fired, missed, verdict }, seconds: Math.round((performance.now() - startedAt) / 1_000), said: said.join('\n') } // prettier-ignore
   } finally {
@@ -173,14 +171,14 @@ async function mine({ node }: ChaosWorld, mining: { isPaused: boolean }, signal:
 const everybody = ({ servers, signer }: ChaosWorld): Supervised[] => [...servers, signer]
 
 const dies = (some: Supervised[], step: string): Promise<unknown> =>
-  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step), FIRE_MS)
+  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step))
 
 /** Every caller repeats with its key until it is told. The database's clock is put ahead: the dead hold nothing. */
 async function settleAll(world: ChaosWorld, writes: Write[]): Promise<void> {
   const open = writes.filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
   if (open.length === 0) return
   if (world.db !== null) await world.age(8)
-  const endsAt = performance.now() + FIRE_MS
+  const endsAt = performance.now() + PATIENCE_MS
   const isOver = () => performance.now() > endsAt
   await Promise.all(open.map((write) => insist(world, write, { isOver, refusals: new Map(), looks: 1 })))
 }

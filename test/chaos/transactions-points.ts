@@ -1,9 +1,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { PATIENCE_MS, until } from '../kit/until.ts'
 import { insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { until } from './transactions-stage.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
@@ -123,7 +123,7 @@ export async function playPoints({
       await Promise.all(everybody(world).map((one) => one.ready()))
       await settleAll(world, writes)
     }
-    const verdict = await judge(world, writes, { windowMs: 30_000 })
+    const verdict = await judge(world, writes)
     const said = everybody(world).map(({ name, said: last }) => `${name}:\n${last()}`)
     return {
       ...{ replicas, fired, missed, verdict, said: said.join('\n') },
@@ -143,8 +143,6 @@ export function failureOf({ missed, verdict }: PointsReport): string | null {
 }
 
 const BLOCK_MS = 150
-/** milliseconds in which a process has to get to its point */
-const FIRE_MS = 30_000
 
 async function mine({ node }: ChaosWorld, mining: { isPaused: boolean }, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -158,7 +156,7 @@ const everybody = ({ servers, signer }: ChaosWorld): Supervised[] => [...servers
 /** Every caller repeats with its key until it is told a hash. The database's clock is put ahead: the dead hold nothing. */
 async function settleAll(world: ChaosWorld, writes: Write[]): Promise<void> {
   if (world.db !== null) await world.age(8)
-  const endsAt = performance.now() + FIRE_MS
+  const endsAt = performance.now() + PATIENCE_MS
   const isOver = () => performance.now() > endsAt
   const open = writes.filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
   await Promise.all(open.map((write) => insist(world, write, { isOver, refusals: new Map(), looks: 1 })))
@@ -177,7 +175,7 @@ async function mined(stage: Stage, write: Write): Promise<void> {
 }
 
 const dies = (some: Supervised[], step: string): Promise<unknown> =>
-  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step), FIRE_MS)
+  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step))
 
 /** Two writes of an account at once, one of them on the replica that dies. */
 async function writing(stage: Stage): Promise<void> {

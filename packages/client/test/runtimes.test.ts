@@ -71,7 +71,7 @@ for (const [name, program, ...args] of PROGRAMS)
     `the client reads, writes once, and throws its errors in ${name}`,
     { skip: missing(name, program) },
     async () => {
-      const { stdout } = await run(program, [...args, join(folder, 'main.mjs')], { timeout: 60_000, env: { PATH: process.env.PATH, HOME: folder } }) // prettier-ignore
+      const { stdout } = await run(program, [...args, join(folder, 'main.mjs')], { timeout: 300_000, env: { PATH: process.env.PATH, HOME: folder } }) // prettier-ignore
       assert.deepEqual(JSON.parse(stdout), EXPECTED)
     },
   )
