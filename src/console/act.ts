@@ -29,7 +29,7 @@ export function registerActions(app: App, door: ConsoleDoor): void {
         if (target === '' || (typed !== target && typed !== shownText(target)))
           throw new PageError('invalid_request', ({ console: texts }) => texts.notTyped)
       }
-      const actor: Actor = { name: userId, via: 'console', log: app.telemetry.log }
+      const actor: Actor = { name: userId, via: 'console', role, log: app.telemetry.log }
       const acts = operatorActs(registry, actor, (clientId) => forgetApplication(app, clientId))
       const done = await action.run({ acts, app, by: userId }, target, form).catch(inWords)
       // A secret is on this one page only: not in an address, and not in the database.
