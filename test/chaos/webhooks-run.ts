@@ -7,7 +7,7 @@ import type { WireEvent } from '../../src/events/wire.ts'
 import { webhookKeysOf } from '../../src/webhooks/keys.ts'
 import { createWebhook } from '../../src/webhooks/manage.ts'
 import { freePort } from '../kit/ports.ts'
-import { until } from '../kit/until.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
 import { randomOf } from '../random.ts'
 import type { WebhookHome } from './webhooks-home.ts'
 import { openJudge, type Emitted } from './webhooks-judge.ts'
@@ -41,7 +41,7 @@ export async function runWebhooks(
     seed,
     events,
     kills,
-    stallMs = 60_000,
+    stallMs = PATIENCE_MS,
     endsAtProblem = false,
     onProgress = () => {},
   }: {
