@@ -81,6 +81,21 @@ test('one box finds transactions by id and hash, users by id, address and name, 
     assert.match(await find(text.slice(0, 3_000)), /No transaction, user or application/)
 })
 
+test('a transaction counts up to 200 earlier open nonces, and says when there are more', async () => {
+  const { db } = world.app
+  const other = accountIdOf('DEV', 'queue')
+  const id = await write(900, { account_id: other, sender: fromHex(addressOf('DEV-queue')) })
+  const add = (from: number, to: number) =>
+    sql`insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, abi, gas_limit, max_fee, state, transitions)
+      select 'tx_queue' || i, account_id, client_id, chain_id, sender, i, target, value, data, abi, gas_limit, max_fee, 'SUBMITTED', '[]'
+      from transactions, generate_series(${from}::int, ${to}::int) as i where id = ${id}`.execute(db)
+  const shown = async () => textOf((await go(`/console/transactions/${id}`)).text)
+  await add(1, 200)
+  assert.match(await shown(), /Earlier open nonces of the account: 200\. The first one is 1\./)
+  await add(201, 201)
+  assert.match(await shown(), /Earlier open nonces of the account: 200\+\. The first one is 1\./)
+})
+
 test('a transaction shows its call, attempts, and the problem that it waits for; support cancels it', async () => {
   const { db } = world.app
   const first = await write(2)

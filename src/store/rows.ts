@@ -117,7 +117,7 @@ export type Database = {
     request_hash: Bytes | null
     rule: string
     asked_from: string | null
-    state: 'waiting' | 'approved' | 'denied'
+    state: 'waiting' | 'approved' | 'denied' | 'expired'
     token: ColumnType<string | null, string | null | undefined, string | null>
     created_at: DefaultTime
     expires_at: Time
@@ -471,6 +471,29 @@ export type Database = {
     is_own: boolean
     data: JsonColumn<Record<string, unknown>>
     at: Time
+  }
+  denials: {
+    client_id: string
+    account_id: string
+    rule: string
+    chain_id: number
+    hour: Time
+    request: 'write' | 'signature'
+    reference: string | null
+    detail: string
+    count: number
+    since: number
+  }
+  low_balances: {
+    client_id: string
+    account_id: string
+    kind: 'rejected' | 'waiting'
+    chain_id: number
+    nonce: number
+    transaction_id: string | null
+    needed: string | null
+    available: string | null
+    at: DefaultTime
   }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
