@@ -6,6 +6,7 @@ import type { App } from './app.ts'
 import { callerAtDoor, serveAccount } from './auth-link/account.ts'
 import { keepApart, serveApi } from './auth-link/serve.ts'
 import { approvals } from './approvals/routes.ts'
+import { startApprovalSweep } from './approvals/sweep.ts'
 import { allowsOrigin } from './applications/origins.ts'
 import { balances } from './balances/routes.ts'
 import type { Chain } from './chain/network.ts'
@@ -243,7 +244,7 @@ export function startAuthWorkers(app: App): { stop(): Promise<void> } {
 export function startWorkers(app: App): Workers {
   const replay = startReplay(app)
   const running: { stop(): Promise<void> }[] = [
-    ...[replay, startByteSweep(app), startUnsignedSweep(app), startHeadKeeper(app)],
+    ...[replay, startByteSweep(app), startUnsignedSweep(app), startApprovalSweep(app), startHeadKeeper(app)],
     ...[startSequencing(app), startEventSweep(app), startDelivering(app)],
     ...[startWithdrawing(app), startChanging(app), startWatchingSponsors(app), startCountingStopped(app)],
     // A separate API counts its own requests; otherwise the workers of the authorization server store all counts.

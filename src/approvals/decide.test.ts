@@ -5,7 +5,7 @@ import { testDatabase, type TestDatabase } from '../../test/kit/database.ts'
 import { AppError } from '../errors.ts'
 import { askApproval, askedApproval } from './ask.ts'
 import { decide, listAllApprovals, listApprovals, readApproval } from './decide.ts'
-import { deleteOldApprovals } from './sweep.ts'
+import { deleteOldApprovals, expireApprovals } from './sweep.ts'
 
 let database: TestDatabase
 before(async () => void (database = await testDatabase()))
@@ -88,6 +88,7 @@ test('undecided questions are deleted after a day and approved ones after a week
     const [open, yes, no] = [await ask(`open ${days}`), await ask(`yes ${days}`), await ask(`no ${days}`)]
     await decide(app, { id: yes.id, accountId: ALICE, ...approved })
     await decide(app, { id: no.id, accountId: ALICE, ...denied })
+    await expireApprovals(asking().app)
     await deleteOldApprovals(app.db, 1_000)
     found.push(await Promise.all([open, yes, no].map(async ({ id }) => (await readApproval(app, id)) !== null)))
   }

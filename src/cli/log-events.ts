@@ -23,6 +23,8 @@ export const LOG_EVENTS: Record<string, string> = {
   approval_decided: 'A user approved or denied a request. `id` is the approval.',
   approval_unreadable:
     'A request could not be shown to its user and can only be denied. `id` is the approval. Report it, unless the database was edited.',
+  approvals_not_swept:
+    'Questions to users could not be marked as expired, or old ones not be deleted. It is retried every 5 seconds.',
   audit_progressed: 'Progress of `chatelaine audit`.',
   backfill_blocked:
     'A backfill waits for a node that rejects or fails requests. `chatelaine network show` has the reason.',
@@ -58,6 +60,8 @@ export const LOG_EVENTS: Record<string, string> = {
   database_two_primaries:
     'Two database servers accept writes. Stop one at once (docs/operate/high-availability.md#two-primaries).',
   database_unavailable: 'The database is unavailable. Requests respond with 503 until it recovers.',
+  denial_not_noted:
+    'A denial by a rule of the signer has no event, because the database did not store it. The response was the same.',
   export_record_damaged: 'The ledger record of a key request was altered. It releases no key.',
   exports_not_read: 'The signer’s list of exported keys could not be read. It is retried every minute.',
   faucet_failed: 'A new development account received no initial funds.',
@@ -108,6 +112,8 @@ export const LOG_EVENTS: Record<string, string> = {
   ledger_lookup_failed: 'Looking up a write in the signer’s ledger failed.',
   ledger_reconciled: 'The signer has a different ledger. It was compared with the database from its beginning.',
   listening: 'The program accepts requests.',
+  low_balance_not_noted:
+    'An account with insufficient funds has no event, because the database did not store it. The response was the same.',
   master_key_rotated: 'The data keys are wrapped by another master key.',
   message_signed: 'A user’s account signed a message for an application.',
   meters_recounted: 'The counters of limits had been changed. The signer recounted them from its ledger.',

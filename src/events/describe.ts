@@ -66,6 +66,23 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of('grant.revoked', momentOf(data), {})]
     case 'account':
       return describeAccount(data as AccountFact, of)
+    case 'denial': {
+      const row = data.row as DenialFact
+      const rule = row.rule === '' ? null : row.rule
+      return [
+        of('policy.denied', `${row.rule} ${row.hour}`, {
+          request: row.request,
+          rule,
+          detail: row.detail,
+          reference: row.reference,
+          count: row.count,
+        }),
+      ]
+    }
+    case 'low_balance': {
+      const { kind, nonce, transaction_id: transactionId, needed, available } = data.row as LowBalanceFact
+      return [of('account.low_balance', `${kind} ${nonce}`, { transactionId, needed, available })]
+    }
     case 'webhook': {
       const { verb, key, ...shown } = data as { verb: 'failed' | 'disabled'; key: string | number }
       return [of(`webhook.${verb}`, String(key), shown)]
@@ -90,13 +107,34 @@ const momentOf = (data: Record<string, unknown>): string => (data.row as { creat
 /** Converts bytes as PostgreSQL shows them in JSON (`\x…`), or hexadecimal digits without a prefix. */
 const fromColumn = (text: string): Hex => `0x${text.replace(/^\\x/, '')}`
 
-type QuestionFact = { id: string; state: 'waiting' | 'approved' | 'denied'; rule: string; expires_at: string }
+type QuestionFact = {
+  id: string
+  state: 'waiting' | 'approved' | 'denied' | 'expired'
+  rule: string
+  expires_at: string
+}
 const APPROVAL_TYPES = {
   waiting: 'approval.requested',
   approved: 'approval.granted',
   denied: 'approval.denied',
+  expired: 'approval.expired',
 } as const satisfies Record<QuestionFact['state'], EventType>
 
+type DenialFact = {
+  rule: string
+  hour: string
+  request: 'write' | 'signature'
+  reference: string | null
+  detail: string
+  count: number
+}
+type LowBalanceFact = {
+  kind: 'rejected' | 'waiting'
+  nonce: number
+  transaction_id: string | null
+  needed: string | null
+  available: string | null
+}
 type AccountFact = {
   frozenAt: string | null
   wasFrozenAt: string | null

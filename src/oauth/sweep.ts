@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import { deleteOldApprovals } from '../approvals/sweep.ts'
 import type { RootDb } from '../store/db.ts'
 
 /** maximum number of rows that one statement deletes */
@@ -8,8 +7,8 @@ const BATCH = 2_000
 const KEEP_SECONDS = 3_600
 
 /**
- * Deletes expired rows: records of the authorization server, visits to providers, revocations whose last access
- * token has expired, and old questions to users. Safe on any number of replicas at once.
+ * Deletes expired rows: records of the authorization server, visits to providers, and revocations whose last access
+ * token has expired. Safe on any number of replicas at once.
  * @returns how many rows it deleted, at most one batch per table
  */
 export async function sweep(db: RootDb): Promise<number> {
@@ -25,6 +24,5 @@ export async function sweep(db: RootDb): Promise<number> {
       db,
     ),
   ]
-  const approvals = await deleteOldApprovals(db, BATCH)
-  return results.reduce((sum, { numAffectedRows }) => sum + Number(numAffectedRows ?? 0n), Number(approvals))
+  return results.reduce((sum, { numAffectedRows }) => sum + Number(numAffectedRows ?? 0n), 0)
 }

@@ -3,6 +3,7 @@ import type { Selectable } from 'kysely'
 import { askApproval, askedApproval } from '../approvals/ask.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { notingDenial } from '../events/denials.ts'
 import { fromHex, toHex } from '../hex.ts'
 import { holds, type Caller } from '../http/bearer.ts'
 import { keyReused } from '../http/idempotency-key.ts'
@@ -30,7 +31,14 @@ export type SigningOrder = Content & {
  * @throws invalid_message, invalid_typed_data, insufficient_scope, idempotency_key_reused, approval_required,
  *     approval_denied, rate_limited, policy_denied and the signer's other refusals
  */
-export async function signMessage(
+export const signMessage = (
+  app: App,
+  caller: Caller,
+  order: SigningOrder,
+): Promise<{ answer: SignAnswer; isReplay: boolean }> =>
+  notingDenial(app, caller, { request: 'signature', reference: order.reference }, () => signOnce(app, caller, order))
+
+async function signOnce(
   app: App,
   caller: Caller,
   order: SigningOrder,

@@ -34,6 +34,8 @@ export type FactKind =
   | 'signature'
   | 'account'
   | 'lane'
+  | 'denial'
+  | 'low_balance'
   | 'webhook'
 /** Why a webhook is disabled: its endpoint answered 410, failed for days, or its secret cannot be decrypted. */
 export type WebhookEnd = 'gone' | 'failing' | 'secret'

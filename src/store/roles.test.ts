@@ -7,6 +7,9 @@ import { readEvents } from '../events/read.ts'
 import { sequence } from '../events/sequence.ts'
 import { selectWaiting } from '../history/backfill-work.ts'
 import { scriptedChain } from '../../test/nodes/scripted-chain.ts'
+import { deleteOldApprovals, expireApprovals } from '../approvals/sweep.ts'
+import { systemClock } from '../clock.ts'
+import { sweep } from '../oauth/sweep.ts'
 import type { RootDb } from './db.ts'
 import { assertNarrow, grantRoles, OF_API, OF_AUTH } from './roles.ts'
 
@@ -66,6 +69,15 @@ test('the API may read what puts pasts into order, and the authorization server 
       assert.deepEqual((await selectWaiting(one, { chainId: chain.chainId, fromBlock: 3, atMost: 1 })).accountIds, [])
     })
     await as('auth', async (one) => void (await listNetworks(one)))
+  }))
+
+test('each program deletes what has expired with its own rights', () =>
+  withRoles(async (_db, as) => {
+    await as('auth', (one) => sweep(one))
+    await as('api', async (one) => {
+      await expireApprovals({ db: one, clock: systemClock })
+      await deleteOldApprovals(one, 100)
+    })
   }))
 
 test('what either program changes is noted with its own rights, and the API moves it into the feed and reads it', () =>

@@ -86,6 +86,8 @@ export type Database = {
     top_up_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
+    pages_per_user: ColumnType<string | null, string | null | undefined, string | null>
+    pages_per_day: ColumnType<string | null, string | null | undefined, string | null>
     backfill_from: MaybeNumber
   }
   signatures: {
@@ -115,7 +117,7 @@ export type Database = {
     request_hash: Bytes | null
     rule: string
     asked_from: string | null
-    state: 'waiting' | 'approved' | 'denied'
+    state: 'waiting' | 'approved' | 'denied' | 'expired'
     token: ColumnType<string | null, string | null | undefined, string | null>
     created_at: DefaultTime
     expires_at: Time
@@ -147,7 +149,7 @@ export type Database = {
     settled_at: MaybeTime
     block_number: MaybeNumber
   }
-  gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
+  gas_spent: { client_id: string; account_id: string; chain_id: number; hour: Time; wei: string }
   gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
   applications: {
     client_id: string
@@ -469,6 +471,29 @@ export type Database = {
     is_own: boolean
     data: JsonColumn<Record<string, unknown>>
     at: Time
+  }
+  denials: {
+    client_id: string
+    account_id: string
+    rule: string
+    chain_id: number
+    hour: Time
+    request: 'write' | 'signature'
+    reference: string | null
+    detail: string
+    count: number
+    since: number
+  }
+  low_balances: {
+    client_id: string
+    account_id: string
+    kind: 'rejected' | 'waiting'
+    chain_id: number
+    nonce: number
+    transaction_id: string | null
+    needed: string | null
+    available: string | null
+    at: DefaultTime
   }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }

@@ -1,6 +1,8 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
+import { notingDenial } from '../events/denials.ts'
+import type { Caller } from '../http/bearer.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer-wire/client.ts'
 import { answerOf, toldOperation } from './read/answer.ts'
@@ -15,7 +17,7 @@ import type { WriteAnswer } from './write-wire.ts'
  * One of two ways in which a write reaches the chain: with a nonce of its own account (`send.ts`), or with a number of
  * a space in a sponsor's transaction (`send-operation.ts`). `Bound` is the result of commit 1.
  */
-export type Lane<Bound> = {
+type Lane<Bound> = {
   /** Simulates and estimates the write, and stores it with a nonce or number (commit 1). Signs nothing. */
   bind: (id: string) => Promise<Bound>
   /** Signs, stores the bytes (commit 2), sends, and returns the response. */
@@ -49,9 +51,25 @@ export const MAX_LOST = 64
  */
 export async function sendOnce<Bound>(
   app: App,
-  { chain, key, lane }: { chain: Chain; key: IdempotencyKey | null; lane: Lane<Bound> },
+  { chain, caller, key, reference, lane }: SentOnce<Bound>,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
+  return notingDenial(app, caller, { request: 'write', reference }, () => attemptWrites(app, { chain, key, lane }))
+}
+
+type SentOnce<Bound> = {
+  chain: Chain
+  caller: Caller
+  key: IdempotencyKey | null
+  /** the caller's own text */
+  reference: string | null
+  lane: Lane<Bound>
+}
+
+async function attemptWrites<Bound>(
+  app: App,
+  { chain, key, lane }: Pick<SentOnce<Bound>, 'chain' | 'key' | 'lane'>,
+): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const attempt = between({ after: ({ kind }) => (kind === 'sent' ? lane.answered : null) }, attemptWrite<Bound>)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const outcome = await attempt(app, chain, key, lane)

@@ -306,7 +306,9 @@ export type EventType =
   | 'approval.requested'
   | 'approval.granted'
   | 'approval.denied'
+  | 'approval.expired'
   | 'signature.created'
+  | 'policy.denied'
   | 'user.created'
   | 'consent.granted'
   | 'consent.changed'
@@ -315,6 +317,7 @@ export type EventType =
   | 'account.unfrozen'
   | 'account.stopped'
   | 'account.resumed'
+  | 'account.low_balance'
   | 'key.exported'
   | 'webhook.test'
   | 'webhook.failed'
@@ -370,11 +373,24 @@ export type TransferEvent = EventFacts & {
   }
 }
 
+/** A write or signature that a rule of the signer denied. `count`: denials of the user by this rule since the last event. */
+export type DenialEvent = EventFacts & {
+  type: 'policy.denied'
+  data: {
+    request: 'write' | 'signature'
+    rule: string | null
+    detail: string
+    reference: string | null
+    count: number
+  }
+}
+
 /** An event of the feed. Branch on `type`; ignore types that you do not know, because the service can add others. */
 export type FeedEvent =
   | TransactionEvent
   | TransferEvent
+  | DenialEvent
   | (EventFacts & {
-      type: Exclude<EventType, TransactionEvent['type'] | TransferEvent['type']>
+      type: Exclude<EventType, TransactionEvent['type'] | TransferEvent['type'] | DenialEvent['type']>
       data: Record<string, unknown>
     })
