@@ -1059,6 +1059,26 @@ create trigger denials_stored after insert on denials
 create trigger denials_moved after update of hour on denials
   for each row when (new.hour <> old.hour) execute function note_row('denial', 'account', 'account_id', 'hour');
 
+-- Accounts that could not pay for a write of an application: the last time that it was an event (src/events/low-balances.ts).
+create table low_balances (
+  client_id text not null,
+  account_id uuid not null,
+  -- rejected: a request; waiting: a signed transaction
+  kind text not null check (kind in ('rejected', 'waiting')),
+  chain_id bigint not null,
+  -- rejected: the next one of the account, which rises when a write could be paid; waiting: its lowest open one
+  nonce bigint not null,
+  transaction_id text,
+  -- wei; null: unknown
+  needed text,
+  available text,
+  at timestamptz not null default now(),
+  primary key (client_id, account_id, kind)
+);
+create index low_balances_at on low_balances (at);
+create trigger low_balances_stored after insert or update of nonce on low_balances
+  for each row execute function note_row('low_balance', 'account', 'account_id', 'nonce');
+
 -- The freeze and the export of an account.
 create function note_account() returns trigger language plpgsql set timezone = 'UTC' as $$
 begin

@@ -9,7 +9,8 @@ import { fromHex, toHex } from '../hex.ts'
 import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
 import { listActions } from '../operator/actions.ts'
-import { putOperator } from '../operator/operators.ts'
+import { shownText } from '../http/page.ts'
+import { putOperator, readRole } from '../operator/operators.ts'
 import { grantRoles } from '../store/roles.ts'
 import { toWord } from '../store/bytes.ts'
 import { en } from '../texts/en.ts'
@@ -244,6 +245,29 @@ test('limits of sponsors are set by the name of the network, and not of one that
   assert.match(textOf(settings.text), /The settings of the server define this network/)
 })
 
+test('names that reorder their surroundings are shown as code points on every page, and forms still name their target', async () => {
+  const { app } = world
+  const hostile = 'nell\u202Erenwo\u2066'
+  const userId = `DEV-${hostile}`
+  await app.db.updateTable('identities').set({ username: hostile, email: `${hostile}@example.com` }).where('subject', '=', 'una').execute() // prettier-ignore
+  await putOperator(app, { userId, role: 'viewer' })
+  const id = await write(40, { reference: hostile, abi: `function ${hostile}()` })
+  await app.db.insertInto('waits').values({ chain_id: 31_337, sender, nonce: 40, trouble: 'fee_cap_reached', detail: hostile, since: new Date() }).execute() // prettier-ignore
+  await app.db.updateTable('networks').set({ coin: hostile }).execute()
+  const paths = ['', '/applications', '/networks', '/policy', '/audit', '/operators', `/search?q=${encodeURIComponent(userId)}`, '/users/DEV-una', `/transactions/${id}`] // prettier-ignore
+  const pages = await Promise.all(paths.map((path) => go(`/console${path}`)))
+  const texts = pages.map(({ text }) => text).join('')
+  assert.doesNotMatch(texts, /\p{Bidi_Control}/u)
+  assert.ok(texts.split('⟨U+202E⟩').length > 6)
+  await putOperator(app, { userId: 'DEV-opal', role: 'owner' })
+  const removed = await browser.submit(await go('/console/operators'), '/act/remove-operator', {
+    confirm: shownText(userId),
+  })
+  assert.match(textOf(removed.text), new RegExp(en.console.done))
+  assert.equal(await readRole(app, userId), null)
+  await putOperator(app, { userId: 'DEV-opal', role: 'operator' })
+})
+
 test(
   'every page and action works with the database rights of a separate authorization server',
   // The embedded database has one connection, whose role is that of every statement.
@@ -269,7 +293,7 @@ test(
         ['/applications/shop', 'suspend', {}],
         ['/applications/shop', 'resume', { confirm: 'shop' }],
         ['/applications/shop', 'update-application', { confirm: 'shop', 'writes-day': '9' }],
-        ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
+        ['/networks', 'set-network', { confirm: 'orchard', sponsorPerDay: '7', sponsorLow: '' }],
       ] as const) {
         const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
         assert.match(textOf(page.text), new RegExp(en.console.done), `${action}: ${textOf(page.text)}`)
