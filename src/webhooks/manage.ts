@@ -10,6 +10,7 @@ import { isId } from '../ids.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
 import type { Database } from '../store/rows.ts'
+import { holdName, inTransaction } from '../store/transaction.ts'
 import { encryptSecret, type SecretKeys } from '../store/secret-keys.ts'
 import { newDeliveryId } from './requested.ts'
 import { newSigningSecret, showSecret } from './sign.ts'
@@ -42,6 +43,7 @@ export async function createWebhook(
   const encrypted = encryptSecret(keys, secret, id)
   await retrying(() =>
     inTransaction(root, async (db) => {
+      await holdName(db, `webhooks of ${clientId}`)
       const { rows } = await sql<{ reads: boolean; count: number }>`
         select permissions ? 'events:read' as reads, (select count(*)::int from webhooks w where w.client_id = a.client_id) as count
         from applications a where client_id = ${clientId}`.execute(db)
@@ -194,16 +196,18 @@ async function request(
 ): Promise<WireDelivery> {
   await readWebhook(db, which)
   const id = newDeliveryId()
-  const { numAffectedRows } = await sql`
-    insert into webhook_deliveries (id, webhook_id, kind, event_id, seq, type, attempt)
-    select ${id}, ${which.id}, ${kind}, ${event}, ${seq}::bigint, ${type}, 1
-    where (select count(*) from webhook_deliveries where webhook_id = ${which.id} and done_at is null) < ${MAX_REQUESTED}::int`.execute(
-    db,
+  await retrying(() =>
+    inTransaction(db, async (transaction) => {
+      await holdName(transaction, `requests of ${which.id}`)
+      const { numAffectedRows } = await sql`
+        insert into webhook_deliveries (id, webhook_id, kind, event_id, seq, type, attempt)
+        select ${id}, ${which.id}, ${kind}, ${event}, ${seq}::bigint, ${type}, 1
+        where (select count(*) from webhook_deliveries where webhook_id = ${which.id} and done_at is null) < ${MAX_REQUESTED}::int`.execute(
+        transaction,
+      )
+      if (numAffectedRows === 0n) throw tooManyRequested()
+    }),
   )
-  if (numAffectedRows === 0n)
-    throw new AppError('rate_limited', 'Too many tests of this webhook wait to be sent. Nothing was done. Retry.', {
-      retryAfter: 5,
-    })
   return readDelivery(db, id)
 }
 
@@ -318,7 +322,7 @@ const tooMany = (): AppError =>
     'already_exists',
     `The application has ${MAX_WEBHOOKS} webhooks already. Nothing was done. Delete one, or change its types.`,
   )
-
-/** Runs in a transaction: in the present one, if there is one. */
-const inTransaction = <T>(root: RootDb, work: (db: Db) => Promise<T>): Promise<T> =>
-  root.isTransaction ? work(root) : root.transaction().execute(work)
+const tooManyRequested = (): AppError =>
+  new AppError('rate_limited', 'Too many tests of this webhook wait to be sent. Nothing was done. Retry.', {
+    retryAfter: 5,
+  })
