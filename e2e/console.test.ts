@@ -115,7 +115,10 @@ async function fill(): Promise<void> {
       .execute()
   for (const [name, role] of [['olga', 'owner'], ['sam', 'support'], ['vera', 'viewer']] as const) await putOperator(app, { userId: `DEV-${name}`, role }) // prettier-ignore
   await fillWebhooks()
-  const acts = operatorActs({ db, readSealKeys: async () => app.sealKeys }, { name: 'DEV-olga', via: 'console' })
+  const acts = operatorActs(
+    { db, readSealKeys: async () => app.sealKeys },
+    { name: 'DEV-olga', via: 'console', role: 'owner' },
+  )
   await acts.suspend('shop')
   await acts.resume('shop')
 }

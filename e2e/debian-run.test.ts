@@ -88,11 +88,7 @@ test(
 
     const rest = guide.slice(before('Upgrade').length)
     await play(rest)
-    await until(
-      'it is back after the upgrade',
-      async () => (await through('/readyz').catch(() => '')).endsWith(' 200'),
-      60_000,
-    )
+    await until('it is back after the upgrade', async () => (await through('/readyz').catch(() => '')).endsWith(' 200'))
     assert.match(
       await machine.sh('pg_restore --list /var/lib/postgresql/chatelaine.dump'),
       /TABLE DATA public transactions/,

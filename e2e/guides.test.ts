@@ -38,14 +38,10 @@ async function startSite(
     stream.on('data', (chunk: Buffer) => {
       printed += chunk.toString()
     })
-  return until(
-    'the application listens',
-    async () => {
-      if (program.exitCode !== null) throw new Error(printed)
-      return /Open (\S+)/.exec(printed)?.[1]
-    },
-    30_000,
-  )
+  return until('the application listens', async () => {
+    if (program.exitCode !== null) throw new Error(printed)
+    return /Open (\S+)/.exec(printed)?.[1]
+  })
 }
 
 test('the application of the first guide works as it stands', async (t) => {

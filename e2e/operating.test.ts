@@ -80,7 +80,6 @@ test('every example of the operator pages works, one after the other, as it is',
   await until(
     'the server listens',
     async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => null))?.ok === true,
-    30_000,
   )
 
   const calls = blocks('run with the server')

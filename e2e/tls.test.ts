@@ -1,14 +1,13 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { chromium, type Browser } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { openOutbound } from '../src/http/outbound.ts'
@@ -17,6 +16,7 @@ import { command } from '../test/kit/command.ts'
 import { emptyPostgres, testCluster } from '../test/kit/database.ts'
 import { until } from '../test/kit/until.ts'
 import { startAcme } from './acme.ts'
+import { openChromium, skip as withoutChromium } from './chromium.ts'
 import { endAll, startProgram } from './programs.ts'
 import { freePort } from '../test/kit/ports.ts'
 
@@ -27,13 +27,8 @@ import { freePort } from '../test/kit/ports.ts'
  */
 const ORIGIN = 'https://wallet.example'
 const SHOP = 'https://shop.example'
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip =
-  testCluster === null
-    ? 'needs TEST_DATABASE_URL'
-    : existsSync(executablePath)
-      ? noCertificates
-      : `needs ${executablePath}`
+  testCluster === null ? 'needs TEST_DATABASE_URL' : withoutChromium === false ? noCertificates : withoutChromium
 
 let folder: string
 let drop: () => Promise<void> = async () => {}
@@ -124,16 +119,7 @@ test(
     const server = startProgram('main.ts', settings, folder)
     await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200) // prettier-ignore
 
-    browser = await chromium.launch({
-      executablePath,
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--no-first-run',
-        '--disable-background-networking',
-        `--host-resolver-rules=MAP wallet.example 127.0.0.1:${tlsPort}`,
-      ],
-    })
+    browser = await openChromium([`--host-resolver-rules=MAP wallet.example 127.0.0.1:${tlsPort}`])
     const context = await browser.newContext({ ignoreHTTPSErrors: true })
     const page = await context.newPage()
     await page.route(`${SHOP}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<title>the shop' }))

@@ -329,14 +329,17 @@ create table transactions (
   -- A write leaves three dead versions of its row within minutes, whatever the size of the table: vacuum comes by what has died.
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_limit = 2000
 );
--- without the id: the few writes of one millisecond need no index for their order
-create index transactions_account on transactions (account_id, chain_id, created_at);
+-- without the id: the few writes of one millisecond need no index for their order. The application comes last, so that a page of one
+-- application's writes passes those of others in the index, without their rows.
+create index transactions_account on transactions (account_id, chain_id, created_at, client_id);
 create index transactions_open on transactions (chain_id, sender, nonce) where state in ('BOUND', 'SUBMITTED', 'VACANT');
 create index transactions_block on transactions (chain_id, is_final, block_number);
 -- what an account has called or paid: whether its user ever dealt with a token or an address decides what is spam in the history
 create index transactions_target on transactions (account_id, chain_id, target);
 -- mere payments by who received them, for the list of coins on the account page
-create index transactions_payments on transactions (chain_id, target, created_at, id) where length(data) = 0;
+-- and what an account has paid: of most accounts few writes have a value
+create index transactions_paid on transactions (account_id, chain_id, created_at) where value <> '\x0000000000000000000000000000000000000000000000000000000000000000';
+create index transactions_payments on transactions (chain_id, target, created_at) where length(data) = 0;
 
 create table attempts (
   chain_id bigint not null,
@@ -377,6 +380,7 @@ create table stopped_lanes (
   resume_asked_at timestamptz,
   primary key (chain_id, sender)
 );
+create index stopped_lanes_longest on stopped_lanes (created_at, chain_id, sender);
 
 -- Writes that wait longer than they should. A row comes when a keeper first looks at a nonce, never on the way of a write, and goes when the
 -- nonce is settled. Only the key is indexed, so that changes stay on the page of the row.
@@ -564,7 +568,8 @@ create table operations (
   updated_at timestamptz not null default now()
 ) with (fillfactor = 80);
 create unique index operations_sequence on operations (chain_id, space, sequence);
-create index operations_account on operations (account_id, chain_id, created_at, id);
+-- the application comes last, as in transactions_account
+create index operations_account on operations (account_id, chain_id, created_at, id, client_id);
 create index operations_open on operations (chain_id, state, updated_at) where state in ('BOUND', 'SUBMITTED');
 create index operations_block on operations (chain_id, block_number) where not is_final and block_number is not null;
 create index operations_uncounted on operations (chain_id, updated_at) where not is_counted and state not in ('BOUND', 'SUBMITTED');
@@ -1053,6 +1058,26 @@ create trigger denials_stored after insert on denials
   for each row execute function note_row('denial', 'account', 'account_id', 'hour');
 create trigger denials_moved after update of hour on denials
   for each row when (new.hour <> old.hour) execute function note_row('denial', 'account', 'account_id', 'hour');
+
+-- Accounts that could not pay for a write of an application: the last time that it was an event (src/events/low-balances.ts).
+create table low_balances (
+  client_id text not null,
+  account_id uuid not null,
+  -- rejected: a request; waiting: a signed transaction
+  kind text not null check (kind in ('rejected', 'waiting')),
+  chain_id bigint not null,
+  -- rejected: the next one of the account, which rises when a write could be paid; waiting: its lowest open one
+  nonce bigint not null,
+  transaction_id text,
+  -- wei; null: unknown
+  needed text,
+  available text,
+  at timestamptz not null default now(),
+  primary key (client_id, account_id, kind)
+);
+create index low_balances_at on low_balances (at);
+create trigger low_balances_stored after insert or update of nonce on low_balances
+  for each row execute function note_row('low_balance', 'account', 'account_id', 'nonce');
 
 -- The freeze and the export of an account.
 create function note_account() returns trigger language plpgsql set timezone = 'UTC' as $$

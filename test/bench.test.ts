@@ -30,5 +30,5 @@ test('the bench of the backfill finds all that its node has', async () => {
 
 test('the bench of the console measures every list', async () => {
   const told = await bench('console', ['0.001'], { ROUNDS: '2' })
-  assert.equal([...told.matchAll(/: p50 [\d.]+ ms, p99 [\d.]+ ms$/gm)].length, 16)
+  assert.equal([...told.matchAll(/: p50 [\d.]+ ms, p99 [\d.]+ ms, CPU [\d.]+ ms, PostgreSQL [\d.]+ ms$/gm)].length, 24)
 })

@@ -52,6 +52,7 @@ function valueOf({ table, name, type, isNullable, isKey }: Column, n: number, ac
   if (name === 'only_row' || (table === 'operator_head' && name === 'id')) return 1
   if (table === 'approvals' && name === 'state') return ['waiting', 'approved', 'denied', 'expired'][n % 4]
   if (table === 'denials' && name === 'request') return 'write'
+  if (table === 'low_balances' && name === 'kind') return 'waiting'
   if (table === 'webhook_deliveries' && name === 'kind') return ['event', 'retry', 'test'][n % 3]
   if (name === 'disabled_reason') return ['gone', 'failing', null][n % 3]
   // Applications with a feed: what is inserted into other tables would be noted for it.

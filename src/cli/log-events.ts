@@ -112,6 +112,8 @@ export const LOG_EVENTS: Record<string, string> = {
   ledger_lookup_failed: 'Looking up a write in the signer’s ledger failed.',
   ledger_reconciled: 'The signer has a different ledger. It was compared with the database from its beginning.',
   listening: 'The program accepts requests.',
+  low_balance_not_noted:
+    'An account with insufficient funds has no event, because the database did not store it. The response was the same.',
   master_key_rotated: 'The data keys are wrapped by another master key.',
   message_signed: 'A user’s account signed a message for an application.',
   meters_recounted: 'The counters of limits had been changed. The signer recounted them from its ledger.',

@@ -3,7 +3,7 @@ import { AppError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
 import type { operatorActs } from '../operator/acts.ts'
-import { isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
+import { includesRole, isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
 import type { webhookActs } from '../operator/webhook-acts.ts'
 import { PageError } from '../texts/page-error.ts'
 import { limitsCommand, limitsOf } from './application-limits.ts'
@@ -199,11 +199,6 @@ export const ACTIONS = {
 } as const satisfies Record<string, ConsoleAction>
 
 export type ActionName = keyof typeof ACTIONS
-
-const RANKS: Record<ConsoleRole, number> = { owner: 0, operator: 1, support: 2, viewer: 3 }
-
-/** Returns whether a role includes another one. */
-export const includesRole = (role: ConsoleRole, least: ConsoleRole): boolean => RANKS[role] <= RANKS[least]
 
 /** Returns whether a role may do an action. */
 export const mayDo = (role: ConsoleRole, action: ActionName): boolean => includesRole(role, ACTIONS[action].least)

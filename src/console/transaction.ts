@@ -30,6 +30,9 @@ import {
   userPath,
 } from './layout.ts'
 
+/** Earlier open nonces that the page of a transaction counts. */
+const MAX_EARLIER = 200
+
 /** Columns of attempts that the authorization server may read: all but the signed bytes. */
 const ATTEMPT = ['hash', 'max_fee', 'is_cancel', 'created_at', 'broadcast_at', 'queued_nonce'] as const
 
@@ -170,7 +173,7 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
       .where('nonce', '<', row.nonce)
       .where('state', 'in', ['BOUND', 'SUBMITTED', 'VACANT'])
       .orderBy('nonce')
-      .limit(200)
+      .limit(MAX_EARLIER + 1)
       .execute(),
   ])
   const said = [
@@ -179,7 +182,11 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
       : [html`<p class="danger">${texts.stopped(timeText(words, stopped.created_at))}</p>`]),
     ...(open[0] === undefined
       ? []
-      : [html`<p>!${linkTo(pathOf(open[0].id), texts.behind(String(open.length), String(open[0].nonce)))}</p>`]),
+      : [
+          html`<p>
+            !${linkTo(pathOf(open[0].id), texts.behind(open.length > MAX_EARLIER ? `${MAX_EARLIER}+` : String(open.length), String(open[0].nonce)))}
+          </p>`,
+        ]),
     wait === undefined || wait.trouble === null
       ? html`<p class="muted">${texts.noTrouble}</p>`
       : html`<p>${texts.trouble(timeText(words, wait.since ?? row.created_at), wait.trouble)}</p>

@@ -1,7 +1,7 @@
 import { html } from 'ghtml'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import type { ConsoleRole } from '../operator/operators.ts'
+import { includesRole, type ConsoleRole } from '../operator/operators.ts'
 import type { DeliveryKind } from '../store/column-values.ts'
 import type { Texts } from '../texts/en.ts'
 import { listDead, pageWebhooks, readBacklogs, WEBHOOK_STATES, type WebhookBacklog } from '../webhooks/backlog.ts'
@@ -9,7 +9,7 @@ import { listDeliveries, readWebhook } from '../webhooks/manage.ts'
 import { withoutQuery } from '../webhooks/shown-url.ts'
 import type { WireDelivery, WireWebhook } from '../webhooks/wire.ts'
 import { actionForm } from './act.ts'
-import { includesRole } from './actions.ts'
+
 import { nothingThere, type ConsoleDoor, type ConsoleVisit } from './door.ts'
 import {
   applicationPath,

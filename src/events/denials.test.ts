@@ -13,7 +13,7 @@ import { SignerRefused } from '../signer-wire/client.ts'
 import { notingDenial } from './denials.ts'
 import { readEvents } from './read.ts'
 import { sequence } from './sequence.ts'
-import { deleteOldDenials } from './sweep.ts'
+import { deleteOldStates } from './sweep.ts'
 import type { WireEvent } from './wire.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'chatelaine-denials-'))
@@ -156,6 +156,6 @@ test('rows without an event for longer than events are stored are deleted', asyn
   const writer = await world.writer('often')
   assert.ok((await rowsOf(writer)) > 0)
   await sql`update denials set hour = now() - interval '31 days' where account_id = ${accountIdOf('DEV', 'often')}::uuid`.execute(world.db) // prettier-ignore
-  await deleteOldDenials(world.db, 30)
+  await deleteOldStates(world.db, 30)
   assert.equal(await rowsOf(writer), 0)
 })

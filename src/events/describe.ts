@@ -79,6 +79,10 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
         }),
       ]
     }
+    case 'low_balance': {
+      const { kind, nonce, transaction_id: transactionId, needed, available } = data.row as LowBalanceFact
+      return [of('account.low_balance', `${kind} ${nonce}`, { transactionId, needed, available })]
+    }
     case 'webhook': {
       const { verb, key, ...shown } = data as { verb: 'failed' | 'disabled'; key: string | number }
       return [of(`webhook.${verb}`, String(key), shown)]
@@ -123,6 +127,13 @@ type DenialFact = {
   reference: string | null
   detail: string
   count: number
+}
+type LowBalanceFact = {
+  kind: 'rejected' | 'waiting'
+  nonce: number
+  transaction_id: string | null
+  needed: string | null
+  available: string | null
 }
 type AccountFact = {
   frozenAt: string | null

@@ -3,7 +3,7 @@
  * Owns: the meaning of a change for applications, the order of each feed, reading and streaming it, its retention.
  * Does not own: the changes themselves: the statement that makes one also writes its fact (triggers in `migrations/`).
  * Start with `describe.ts` and `sequence.ts`.
- * Tables: denials, events, facts, feeds, final_transfers.
+ * Tables: denials, events, facts, feeds, final_transfers, low_balances.
  */
 
 import type { FastifyInstance } from 'fastify'

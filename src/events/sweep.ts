@@ -8,14 +8,14 @@ const EVERY_MS = 60_000
 /** events per database transaction */
 const BATCH = 2_000
 
-/** Deletes events and denials that are older than EVENTS_DAYS. */
+/** Deletes events that are older than EVENTS_DAYS, and what is stored so that they do not repeat. */
 export function startEventSweep(app: Pick<App, 'clock' | 'db' | 'telemetry' | 'config'>): Rounds {
   return every(app.clock, EVERY_MS, async () => {
     try {
       const feeds = await app.db.selectFrom('feeds').select('client_id').execute()
       for (const { client_id: clientId } of feeds)
         while ((await deleteOldEvents(app.db, clientId, app.config.EVENTS_DAYS)) === BATCH);
-      await deleteOldDenials(app.db, app.config.EVENTS_DAYS)
+      await deleteOldStates(app.db, app.config.EVENTS_DAYS)
     } catch (error) {
       app.telemetry.log.warn('events_not_deleted', {}, error)
     }
@@ -47,8 +47,11 @@ export async function deleteOldEvents(root: RootDb, clientId: string, days: numb
   )
 }
 
-/** Deletes one batch of denials without an event for so many days. Uses the index of hours. */
-export async function deleteOldDenials(db: RootDb, days: number): Promise<void> {
-  const old = sql`select client_id, account_id, rule from denials where hour < now() - make_interval(days => ${days}::int) limit ${BATCH}::int`
-  await sql`delete from denials where (client_id, account_id, rule) in (${old})`.execute(db)
+/** Deletes one batch of denials and low balances each, without an event for so many days. Uses their indexes of times. */
+export async function deleteOldStates(db: RootDb, days: number): Promise<void> {
+  const before = sql`now() - make_interval(days => ${days}::int)`
+  await sql`delete from denials where (client_id, account_id, rule) in (
+    select client_id, account_id, rule from denials where hour < ${before} limit ${BATCH}::int)`.execute(db)
+  await sql`delete from low_balances where (client_id, account_id, kind) in (
+    select client_id, account_id, kind from low_balances where at < ${before} limit ${BATCH}::int)`.execute(db)
 }

@@ -30,6 +30,7 @@ export const EVENT_TYPES = [
   'account.unfrozen',
   'account.stopped',
   'account.resumed',
+  'account.low_balance',
   'key.exported',
   'webhook.test',
   'webhook.failed',

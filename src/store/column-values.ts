@@ -35,6 +35,7 @@ export type FactKind =
   | 'account'
   | 'lane'
   | 'denial'
+  | 'low_balance'
   | 'webhook'
 /** Why a webhook is disabled: its endpoint answered 410, failed for days, or its secret cannot be decrypted. */
 export type WebhookEnd = 'gone' | 'failing' | 'secret'

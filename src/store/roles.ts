@@ -51,7 +51,7 @@ export const OF_AUTH: Grants = {
  * that signs users in.
  */
 export const OF_API: Grants = {
-  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity', 'facts', 'sequencer', 'feeds', 'events', 'denials', 'final_transfers', 'retracted_blocks', 'webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays'], // prettier-ignore
+  whole: ['application_usage', 'networks', 'strangers', 'transactions', 'attempts', 'signatures', 'approvals', 'swept', 'ledger_cursor', 'signing_log_head', 'stopped_lanes', 'waits', 'blocks', 'cursors', 'history_cursors', 'transfers', 'history_marks', 'coverage', 'native_coverage', 'tokens', 'backfill_work', 'top_ups', 'gas_spent', 'gas_spent_on_network', 'low_sponsors', 'operations', 'carried', 'operation_sequences', 'activity', 'facts', 'sequencer', 'feeds', 'events', 'denials', 'low_balances', 'final_transfers', 'retracted_blocks', 'webhooks', 'webhook_retries', 'webhook_deliveries', 'webhook_replays'], // prettier-ignore
   read: [
     'migrations',
     'accounts',

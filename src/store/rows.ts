@@ -484,6 +484,17 @@ export type Database = {
     count: number
     since: number
   }
+  low_balances: {
+    client_id: string
+    account_id: string
+    kind: 'rejected' | 'waiting'
+    chain_id: number
+    nonce: number
+    transaction_id: string | null
+    needed: string | null
+    available: string | null
+    at: DefaultTime
+  }
   final_transfers: { chain_id: number; block_number: number }
   retracted_blocks: { chain_id: number; hash: Bytes; times: number; updated_at: DefaultTime }
   webhooks: {

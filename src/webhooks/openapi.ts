@@ -43,6 +43,11 @@ const DATA: Partial<Record<EventType, Record<string, JsonSchema>>> & Record<stri
   'transfer.retracted': { ...transfer, retracts },
   'account.frozen': { frozenAt: text },
   'account.stopped': { reason: text, nonce: { type: 'integer' } },
+  'account.low_balance': {
+    transactionId: maybe('string'),
+    needed: maybe('string'),
+    available: maybe('string'),
+  },
   'account.resumed': { nonce: { type: 'integer' } },
   key: { exportedAt: text },
   'webhook.test': { id: text },

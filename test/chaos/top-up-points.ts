@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fractionsOf } from '../random.ts'
 import { hurry, judgeTopUps, withSponsor } from './top-ups.ts'
 import { PATIENCE_MS, until } from '../kit/until.ts'
-import { insist, newWrite, note, tryOnce, type Write } from './transactions-client.ts'
+import { insist, insistAt, newWrite, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
 import { miner } from './transactions-run.ts'
 import { chaosWorld } from './transactions-world.ts'
@@ -51,7 +51,7 @@ export async function playTopUpPoints({
       const write = newWrite(people[index]!, SEED, { kind: 'echo' })
       writes.push(write)
       dying.arm(point)
-      void tryOnce(world, server, write).then((answer) => note(write, answer))
+      void insistAt(world, server, { write, dying })
       try {
         await until(`somebody dies at ${point}`, () => dying.fired.at(-1) === point)
         fired!.push(point)

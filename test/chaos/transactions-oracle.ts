@@ -125,24 +125,26 @@ async function standStill(world: ChaosWorld, writes: Write[], accounts: Account[
   })
 }
 
-export async function untilFollowed(
-  { servers, node }: ChaosWorld,
-  { name, token }: Account,
-  tell: Tell,
-): Promise<void> {
-  const head = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
+export async function untilFollowed(world: ChaosWorld, account: Account, tell: Tell): Promise<void> {
+  const head = Number(await world.node.anvil.rpc<Hex>('eth_blockNumber'))
   const endsAt = performance.now() + PATIENCE_MS
-  let reached: string | null | undefined
+  let reached: number | null = null
   while (performance.now() < endsAt) {
-    const server = servers.find((one) => one.isReady())
-    const headers = { authorization: `Bearer ${token}` }
-    const response = await fetch(`${server?.url}/v1/users/DEV-${name}/history`, { headers }).catch(() => null)
-    await response?.arrayBuffer().catch(() => null)
-    reached = response?.headers.get('x-indexed-to-block')
-    if (Number(reached) === head) return
+    reached = await followedTo(world, account)
+    if (reached === head) return
     await pause(50)
   }
   tell('late', `block ${head} was not followed within ${PATIENCE_MS} ms; the service is at ${reached}`)
+}
+
+/** The block that a server says it has followed to, or null while none answers. */
+export async function followedTo({ servers }: ChaosWorld, { name, token }: Account): Promise<number | null> {
+  const server = servers.find((one) => one.isReady())
+  const headers = { authorization: `Bearer ${token}` }
+  const response = await fetch(`${server?.url}/v1/users/DEV-${name}/history`, { headers }).catch(() => null)
+  await response?.arrayBuffer().catch(() => null)
+  const reached = response?.headers.get('x-indexed-to-block') ?? null
+  return reached === null ? null : Number(reached)
 }
 
 /**

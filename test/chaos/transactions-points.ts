@@ -2,8 +2,8 @@ import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { PATIENCE_MS, until } from '../kit/until.ts'
-import { insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
-import { judge, type Verdict } from './transactions-oracle.ts'
+import { insist, insistAt, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
+import { followedTo, judge, type Verdict } from './transactions-oracle.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
@@ -183,7 +183,7 @@ async function writing(stage: Stage): Promise<void> {
   target.arm(step)
   const [first, second] = [stage.write(), stage.write()]
   const other = world.servers.find((server) => server !== target) ?? target
-  await Promise.all([tryOnce(world, target, first).then((answer) => note(first, answer)), tell(world, other, second)])
+  await Promise.all([insistAt(world, target, { write: first }), tell(world, other, second)])
   await dies([target], step)
 }
 
@@ -201,7 +201,7 @@ async function filling(stage: Stage): Promise<void> {
   const write = stage.write()
   write.isAbandoned = true
   target.arm('after-bind', step)
-  await tryOnce(world, target, write)
+  await insistAt(world, target, { write })
   await dies([target], 'after-bind')
   for (const server of world.servers) if (server !== target) server.arm(step)
   await world.age(40)
@@ -237,23 +237,24 @@ async function retracting(stage: Stage): Promise<void> {
   await pause(BLOCK_MS)
   await world.node.mine()
   const head = Number(await world.node.anvil.rpc<string>('eth_blockNumber'))
-  await until('the follower has the newest block', () => isFollowed(world, head))
+  await until('the follower has the newest block', () => isFollowed(world, stage.account, head))
   const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: string }>('eth_getTransactionReceipt', write.hash)
   for (const server of world.servers) server.arm(step)
   await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
   await dies(world.servers, step)
 }
 
-/** With the harness's own door to the database; without one a few rounds of the follower are waited for. */
-async function isFollowed({ db }: ChaosWorld, head: number): Promise<boolean> {
-  if (db === null) return pause(1_000, true)
-  const cursor = await db.selectFrom('cursors').select('block_number').executeTakeFirst()
+/** With the harness's own door to the database; without one, by what the service says. */
+async function isFollowed(world: ChaosWorld, account: Account, head: number): Promise<boolean> {
+  if (world.db === null) return (await followedTo(world, account)) === head
+  const cursor = await world.db.selectFrom('cursors').select('block_number').executeTakeFirst()
   return cursor?.block_number === head
 }
 
 async function signing({ world, target, step, write }: Stage): Promise<void> {
   world.signer.arm(step)
-  await Promise.all([tell(world, target, write()), tell(world, target, write())])
+  const { signer: dying } = world
+  await Promise.all([write(), write()].map((one) => insistAt(world, target, { write: one, dying })))
   await dies([world.signer], step)
 }
 

@@ -317,6 +317,7 @@ export type EventType =
   | 'account.unfrozen'
   | 'account.stopped'
   | 'account.resumed'
+  | 'account.low_balance'
   | 'key.exported'
   | 'webhook.test'
   | 'webhook.failed'

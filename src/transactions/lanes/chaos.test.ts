@@ -78,18 +78,14 @@ async function run(world: Writing): Promise<void> {
       replica.misbehave(null)
       interruptSteps(replica.app, null)
     }
-    await until(
-      'every nonce is settled',
-      async () => {
-        const open = await world.db
-          .selectFrom('transactions')
-          .select(['state'])
-          .where('state', 'in', ['BOUND', 'SUBMITTED'])
-          .execute()
-        return open.length === 0
-      },
-      30_000,
-    )
+    await until('every nonce is settled', async () => {
+      const open = await world.db
+        .selectFrom('transactions')
+        .select(['state'])
+        .where('state', 'in', ['BOUND', 'SUBMITTED'])
+        .execute()
+      return open.length === 0
+    })
   } finally {
     isOver = true
     await weather

@@ -4,6 +4,7 @@ import { readQuantity } from '../../chain/rpc/answers.ts'
 import { highestPrice, nextFee, type Fees } from '../../chain/fees.ts'
 import type { Chain } from '../../chain/network.ts'
 import { AppError } from '../../errors.ts'
+import { noteWaiting } from '../../events/low-balances.ts'
 import { SignerRefused } from '../../signer-wire/client.ts'
 import type { Hex } from '../../ids.ts'
 import { toHex } from '../../hex.ts'
@@ -224,8 +225,9 @@ async function raiseOne(
     return AT_CAP
   }
   if (fees === 'insufficient_funds') {
-    await lowBalance(app, chain, bound)
-    return tooPoor({ held, needed: value + gas * highestPrice(nextFee(offered, offered, NO_CAP)) })
+    const needed = value + gas * highestPrice(nextFee(offered, offered, NO_CAP))
+    await lowBalance(app, chain, bound, { needed, available: held })
+    return tooPoor({ held, needed })
   }
   return sendRaised(app, chain, bound, { kind, gas, fees, ...(usesUp === undefined ? {} : { usesUp }) })
 }
@@ -267,7 +269,7 @@ async function sendRaised(
     const { sent } = await sendReplacement(app, chain, bound, next)
     if (sent === 'nonce_too_low') return USED
     if (sent === 'insufficient_funds') {
-      await lowBalance(app, chain, bound)
+      await lowBalance(app, chain, bound, null)
       return SHORT
     }
     // If a node refused the bytes, its problem is recorded already. For other results there is no problem.
@@ -300,9 +302,18 @@ async function giveNonceUp(app: App, chain: Chain, bound: Bound): Promise<Troubl
   return sent === 'nonce_too_low' ? USED : null
 }
 
-/** Logs that an account cannot pay for its signed transactions, which wait and are rebroadcast. */
-export async function lowBalance({ telemetry }: App, chain: Chain, { id, from, chainId }: Bound): Promise<void> {
+/**
+ * Reports that an account cannot pay for its signed transactions, which wait and are rebroadcast.
+ * @param funds  wei; null: a node did not name the amounts
+ */
+export async function lowBalance(
+  { telemetry, db }: App,
+  chain: Chain,
+  { id, from, chainId }: Bound,
+  funds: { needed: bigint; available: bigint } | null,
+): Promise<void> {
   telemetry.log.warn('account_low_balance', { chainId, id, sender: from })
+  await noteWaiting(db, { id, chainId, from }, funds)
   // On networks with sponsors, even the built-in development chain gives users nothing.
   if (chain.gas === 'self') await chain.faucet?.(from)
 }

@@ -9,6 +9,7 @@
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { cheaper } from '../../chain/fees.ts'
+import { notingLowBalance } from '../../events/low-balances.ts'
 import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import { answerOf } from '../read/answer.ts'
@@ -76,7 +77,9 @@ export async function sendTransaction(
     })
   }
   const approve = (id: string, terms: Terms) => findApproval(app, toApprove(id, terms))
-  return sendWrite(app, { chain, caller, intent, key, reference, prepare, approve })
+  return notingLowBalance(app, caller, () =>
+    sendWrite(app, { chain, caller, intent, key, reference, prepare, approve }),
+  )
 }
 
 /**

@@ -242,7 +242,7 @@ async function resendOne(app: App, chain: Chain, due: DueTransaction): Promise<v
     .executeTakeFirst()
   if (row === undefined) return
   if (sent === 'nonce_too_low') await lookUp(app, chain, row)
-  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))
+  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row), null)
 }
 
 /**
