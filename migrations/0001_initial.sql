@@ -1155,7 +1155,7 @@ create table webhooks (
   last_failure text,
   created_at timestamptz not null default now()
 ) with (fillfactor = 70);
-create index webhooks_client on webhooks (client_id);
+create index webhooks_client on webhooks (client_id, id);
 
 -- Events that failed, and events that wait behind one of the same subject.
 create table webhook_retries (
