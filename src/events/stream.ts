@@ -4,7 +4,8 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
-import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type Feed } from './read.ts'
+import { takePlace } from './places.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type FeedPage } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
@@ -18,19 +19,15 @@ const CHECK_MS = 5_000
 const MAX_UNSENT = 262_144
 /** milliseconds for which a client may leave them unread */
 const MAX_STALLED_MS = 60_000
-/** streams of a user at one application */
-const MAX_PER_USER = 5
-/** streams of an application's server, and of all its users together */
-const MAX_PER_APPLICATION = 100
 /** events per read */
 const PAGE = 200
 
 /** Open streams of this process. */
-const streams = slot('streams of events', (_app: App) => new Set<Feed & { end: AbortController }>())
+const streams = slot('streams of events', (_app: App) => new Set<AbortController>())
 
 /** Ends all streams, so that the program can end: clients continue at another replica. */
 export function endStreams(app: App): void {
-  for (const { end } of streams.of(app)) end.abort()
+  for (const end of streams.of(app)) end.abort()
 }
 
 /**
@@ -48,45 +45,39 @@ export async function streamEvents(
   const { reader } = request
   const open = streams.of(app)
   const feed = feedOf(reader)
-  const others = [...open].filter((one) => one.clientId === feed.clientId && (one.accountId === null) === (feed.accountId === null)) // prettier-ignore
-  if (
-    others.length >= MAX_PER_APPLICATION ||
-    (feed.accountId !== null && others.filter(({ accountId }) => accountId === feed.accountId).length >= MAX_PER_USER)
-  )
-    // prettier-ignore
-    throw new AppError(
-      'rate_limited',
-      `A user may have ${MAX_PER_USER} open streams, and an application ${MAX_PER_APPLICATION}. Nothing was done. Close one, then retry.`,
-      { retryAfter: 5 },
-    )
-  // Counted before the first read: those that are opened meanwhile see it.
-  const stream = { ...feed, end: new AbortController() }
-  open.add(stream)
+  // Taken before the first read: those that are opened meanwhile count it.
+  const leavePlace = takePlace(app, feed)
+  const end = new AbortController()
+  open.add(end)
+  const close = () => {
+    leavePlace()
+    open.delete(end)
+  }
   const { raw } = reply
-  raw.once('close', () => stream.end.abort())
-  // An expired cursor is an error response, not a stream.
-  const first = await readEvents(app, feed, { after, types, limit: PAGE }).catch((error: unknown) => {
-    open.delete(stream)
+  raw.once('close', () => end.abort())
+  try {
+    // An expired cursor is an error response, not a stream.
+    const first = await readEvents(app, feed, { after, types, limit: PAGE })
+    await request.answerPast(reply, async () => {
+      raw.writeHead(200, {
+        ...(reply.getHeaders() as Record<string, string>),
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-store',
+        'x-accel-buffering': 'no',
+      })
+      raw.write(`retry: 1000\n\n`)
+    })
+    void send(app, reader, raw, { first, types, signal: end.signal })
+      .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
+      .finally(() => {
+        close()
+        raw.end()
+      })
+  } catch (error) {
+    close()
     throw error
-  })
-  await request.answerPast(reply, async () => {
-    raw.writeHead(200, {
-      ...(reply.getHeaders() as Record<string, string>),
-      'content-type': 'text/event-stream; charset=utf-8',
-      'cache-control': 'no-store',
-      'x-accel-buffering': 'no',
-    })
-    raw.write(`retry: 1000\n\n`)
-  })
-  void send(app, reader, raw, { first, types, signal: stream.end.signal })
-    .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
-    .finally(() => {
-      open.delete(stream)
-      raw.end()
-    })
+  }
 }
-
-type FeedPage = Awaited<ReturnType<typeof readEvents>>
 
 async function send(
   app: App,
