@@ -214,8 +214,8 @@ export const append = (transitions: Transition[]) => sql<string>`transitions || 
 export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
 
 /**
- * `client_id` of a transaction that no application was told about, such as a gap-filling cancellation. Every application
- * of the account may read it, and none has events of it. The signer's ledger has none for it either.
+ * `client_id` of a transaction that no request returned, such as a gap-filling cancellation. Every application of the
+ * account may read it, and none has events of it. If it is restored from the signer's ledger, it has the same value.
  */
 export const NO_CLIENT = ''
 

@@ -119,7 +119,7 @@ async function insertFirst(
 
 /**
  * Stores the cancellation that fills the nonce of an intent without bytes. The intent's idempotency key becomes free:
- * the intent can never be signed now, and its caller never got a hash. No application is told about the transaction.
+ * the intent can never be signed now, and its caller never got a hash. The transaction belongs to no application.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>
