@@ -61,6 +61,8 @@ export type Counts = { statements: number; commits: number; requests: number; rp
 export type Program = Started & {
   /** access tokens of users of the development provider, who have accounts then, by an application that is made, of a weight */
   people(names: string[], application?: string, weight?: number): Promise<Person[]>
+  /** an application with a feed, its secret, and access tokens of its users */
+  feed(clientId: string, users: string[]): Promise<{ secret: string; people: Person[] }>
   /** bytes, after a garbage collection */
   memory(): Promise<NodeJS.MemoryUsage>
   /** by how much its event loop came late since the last time it was asked, 99th percentile, milliseconds */
@@ -138,6 +140,7 @@ export async function startProgram(
       }
       return (await ask<{ tokens: Person[] }>({ users, ...more })).tokens
     },
+    feed: (clientId, users) => ask({ feed: clientId, users }),
     memory: async () => (await ask<{ memory: NodeJS.MemoryUsage }>({ memory: true })).memory,
     loopDelayMs: async () => (await ask<{ delayMs: number }>({ loop: true })).delayMs,
     sponsor: async (name) => (await ask<{ address: Hex }>({ sponsor: name })).address,

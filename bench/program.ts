@@ -8,6 +8,7 @@ import net from 'node:net'
 import { Session } from 'node:inspector/promises'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import pg from 'pg'
+import { createApplication } from '../src/applications/manage.ts'
 import { saveApplication } from '../src/applications/registry.ts'
 import { readConfig } from '../src/config.ts'
 import { open } from '../src/open.ts'
@@ -44,6 +45,7 @@ process.on(
     counts: isCounting,
     open: isAskedForOpen,
     sponsor,
+    feed,
   }: {
     id: number
     users?: string[]
@@ -55,7 +57,19 @@ process.on(
     counts?: true
     open?: true
     sponsor?: string
+    feed?: string
   }) => {
+    if (feed !== undefined) {
+      const made = await createApplication(app, {
+        ...{ clientId: feed, name: feed, network: app.chains.values().next().value!.name, kind: 'confidential' },
+        ...{ redirectUris: ['http://localhost/back'], allowedOrigins: [], logoUri: null },
+        permissions: ['wallet:read', 'events:read'],
+      })
+      const people: { userId: string; token: string }[] = []
+      for (const username of users!) people.push(await issueToken({ username, clientId: feed }))
+      process.send!({ id, secret: made.secret, people })
+      return
+    }
     if (sponsor !== undefined) {
       process.send!({ id, address: (await createSponsor(app, { name: sponsor, chainId: facts.chainId })).address })
       return
@@ -155,8 +169,12 @@ async function rpcCalls(): Promise<Record<string, number>> {
   return calls
 }
 
-/** The only child that the program has besides its database is the signer; proc(5). Linux only. */
+/** The only child that the program has besides its database is the signer, if it starts one; proc(5). Linux only. */
 function signerOf(): number {
-  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8').trim().split(' ').map(Number)
+  const children = readFileSync(`/proc/self/task/${process.pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number)
   return children.find((pid) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('signer/main.ts')) ?? 0
 }

@@ -53,101 +53,98 @@ let secret: string
 let operator: string
 const inside = (name: string): string => join(folder, name)
 
-before(
-  async () => {
-    if (skip !== false) return
-    folder = await mkdtemp(join(tmpdir(), 'chatelaine-apart-'))
-    const certificate = await makeCertificate('localhost')
-    await writeFile(inside('cert.pem'), certificate.cert)
-    await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
-    for (const name of ['auth', 'api', 'run']) await mkdir(inside(name))
-    const genesisSeconds = Math.floor(Date.now() / 1_000) - 60
-    chain = await launchAnvil({ dir: folder, port: 0, genesisSeconds, loadFile: null, dumpFile: inside('chain.json') })
-    await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
-    await rpc(chain.rpcUrl, 'evm_setIntervalMining', 1)
-    ports = { api: await freePort(), auth: await freePort(), ops: await freePort() }
-    const acme = await startAcme({ host: 'localhost', port: await freePort(), certificate, secret: PROVIDER_SECRET })
-    idp = acme.server
-    // Left to itself it closes what was idle for five seconds, just when a sign-in may use it.
-    idp.keepAliveTimeout = 120_000
-    await writeFile(
-      inside('auth/providers.json'),
-      JSON.stringify([
-        { name: 'ACME', issuer: acme.issuer, clientId: 'wallet', clientSecret: PROVIDER_SECRET, allowPrivate: true },
-        { preset: 'discord', clientId: 'wallet', clientSecret: 'of the wallet at Discord' },
-      ]),
-    )
-    const database = await emptyPostgres(testCluster!)
-    owner = database.url
-    const mark = randomBytes(4).toString('hex')
-    roles = { auth: `chatelaine_auth_${mark}`, api: `chatelaine_api_${mark}` }
-    await asOwner(`create role ${roles.auth} login`, `create role ${roles.api} login`)
-    drop = async () => {
-      await database.drop()
-      const admin = await openPostgres({ url: testCluster!, pooler: 'none', pool: 1, onError: () => {} })
-      for (const role of Object.values(roles)) await sql.raw(`drop role ${role}`).execute(admin)
-      await admin.destroy()
-    }
-    const urlAs = (role: string): string =>
-      Object.assign(new URL(owner), { username: role, password: DATABASE_PASSWORD }).href
-    const shared = {
-      NODE_ENV: 'production',
-      PUBLIC_ORIGIN: ORIGIN,
-      AUTH_ORIGIN: PAGES,
-      AUTH_SOCKET: inside('run/auth.sock'),
-      AUTH_JWKS_FILE: inside('api/jwks.json'),
-      NETWORKS_FILE: inside('networks.json'),
-      TRUST_PROXY: '127.0.0.1',
-    }
-    api = {
-      ...shared,
-      PORT: String(ports.api),
-      OPS_LISTEN: `127.0.0.1:${ports.ops}`,
-      DATABASE_URL: urlAs(roles.api),
-      SIGNER_SOCKET: inside('signer.sock'),
-    }
-    auth = {
-      ...shared,
-      PORT: String(ports.auth),
-      API_URL: `http://127.0.0.1:${ports.api}`,
-      DATABASE_URL: urlAs(roles.auth),
-      SIGNER_AUTH_SOCKET: inside('auth/signer.sock'),
-      AUTH_KEYS_FILE: inside('auth/keys.json'),
-      PROVIDERS_FILE: inside('auth/providers.json'),
-      OPERATOR_TOKEN_FILE: inside('auth/operators'),
-      NODE_EXTRA_CA_CERTS: inside('cert.pem'),
-    }
-    signerSettings = {
-      SIGNER_SOCKET: api.SIGNER_SOCKET!,
-      SIGNER_AUTH_SOCKET: auth.SIGNER_AUTH_SOCKET!,
-      SIGNER_DIR: inside('signer'),
-      SIGNER_KEK_FILE: inside('kek'),
-      SIGNER_JWKS_FILE: shared.AUTH_JWKS_FILE,
-      SIGNER_ISSUER: `${PAGES}/oauth`,
-      SIGNER_AUDIENCE: `${ORIGIN}/v1`,
-      SIGNER_CHAINS: '31337',
-      LOG_LEVEL: 'debug',
-    }
-    await run({ DATABASE_URL: owner }, 'database', 'roles', '--auth', roles.auth, '--api', roles.api)
-    await run(auth, 'auth-keys', 'create')
-    operator = JSON.parse(await run(auth, 'operator-token', 'create', '--name', 'mira', '--json')).token as string
-    const [fingerprint] = (await run(auth, 'auth-keys', 'fingerprints')).split('\n')
-    await run(signerSettings, 'signer', 'trust-key', '--accept', fingerprint!)
-    await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', `${chain.rpcUrl}/?key=${NODE_KEY}`, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
-    secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--permission', 'messages:sign', '--confidential', '--json')).secret as string // prettier-ignore
+before(async () => {
+  if (skip !== false) return
+  folder = await mkdtemp(join(tmpdir(), 'chatelaine-apart-'))
+  const certificate = await makeCertificate('localhost')
+  await writeFile(inside('cert.pem'), certificate.cert)
+  await writeFile(inside('kek'), randomBytes(32), { mode: 0o600 })
+  for (const name of ['auth', 'api', 'run']) await mkdir(inside(name))
+  const genesisSeconds = Math.floor(Date.now() / 1_000) - 60
+  chain = await launchAnvil({ dir: folder, port: 0, genesisSeconds, loadFile: null, dumpFile: inside('chain.json') })
+  await rpc(chain.rpcUrl, 'anvil_mine', '0x5')
+  await rpc(chain.rpcUrl, 'evm_setIntervalMining', 1)
+  ports = { api: await freePort(), auth: await freePort(), ops: await freePort() }
+  const acme = await startAcme({ host: 'localhost', port: await freePort(), certificate, secret: PROVIDER_SECRET })
+  idp = acme.server
+  // Left to itself it closes what was idle for five seconds, just when a sign-in may use it.
+  idp.keepAliveTimeout = 120_000
+  await writeFile(
+    inside('auth/providers.json'),
+    JSON.stringify([
+      { name: 'ACME', issuer: acme.issuer, clientId: 'wallet', clientSecret: PROVIDER_SECRET, allowPrivate: true },
+      { preset: 'discord', clientId: 'wallet', clientSecret: 'of the wallet at Discord' },
+    ]),
+  )
+  const database = await emptyPostgres(testCluster!)
+  owner = database.url
+  const mark = randomBytes(4).toString('hex')
+  roles = { auth: `chatelaine_auth_${mark}`, api: `chatelaine_api_${mark}` }
+  await asOwner(`create role ${roles.auth} login`, `create role ${roles.api} login`)
+  drop = async () => {
+    await database.drop()
+    const admin = await openPostgres({ url: testCluster!, pooler: 'none', pool: 1, onError: () => {} })
+    for (const role of Object.values(roles)) await sql.raw(`drop role ${role}`).execute(admin)
+    await admin.destroy()
+  }
+  const urlAs = (role: string): string =>
+    Object.assign(new URL(owner), { username: role, password: DATABASE_PASSWORD }).href
+  const shared = {
+    NODE_ENV: 'production',
+    PUBLIC_ORIGIN: ORIGIN,
+    AUTH_ORIGIN: PAGES,
+    AUTH_SOCKET: inside('run/auth.sock'),
+    AUTH_JWKS_FILE: inside('api/jwks.json'),
+    NETWORKS_FILE: inside('networks.json'),
+    TRUST_PROXY: '127.0.0.1',
+  }
+  api = {
+    ...shared,
+    PORT: String(ports.api),
+    OPS_LISTEN: `127.0.0.1:${ports.ops}`,
+    DATABASE_URL: urlAs(roles.api),
+    SIGNER_SOCKET: inside('signer.sock'),
+  }
+  auth = {
+    ...shared,
+    PORT: String(ports.auth),
+    API_URL: `http://127.0.0.1:${ports.api}`,
+    DATABASE_URL: urlAs(roles.auth),
+    SIGNER_AUTH_SOCKET: inside('auth/signer.sock'),
+    AUTH_KEYS_FILE: inside('auth/keys.json'),
+    PROVIDERS_FILE: inside('auth/providers.json'),
+    OPERATOR_TOKEN_FILE: inside('auth/operators'),
+    NODE_EXTRA_CA_CERTS: inside('cert.pem'),
+  }
+  signerSettings = {
+    SIGNER_SOCKET: api.SIGNER_SOCKET!,
+    SIGNER_AUTH_SOCKET: auth.SIGNER_AUTH_SOCKET!,
+    SIGNER_DIR: inside('signer'),
+    SIGNER_KEK_FILE: inside('kek'),
+    SIGNER_JWKS_FILE: shared.AUTH_JWKS_FILE,
+    SIGNER_ISSUER: `${PAGES}/oauth`,
+    SIGNER_AUDIENCE: `${ORIGIN}/v1`,
+    SIGNER_CHAINS: '31337',
+    LOG_LEVEL: 'debug',
+  }
+  await run({ DATABASE_URL: owner }, 'database', 'roles', '--auth', roles.auth, '--api', roles.api)
+  await run(auth, 'auth-keys', 'create')
+  operator = JSON.parse(await run(auth, 'operator-token', 'create', '--name', 'mira', '--json')).token as string
+  const [fingerprint] = (await run(auth, 'auth-keys', 'fingerprints')).split('\n')
+  await run(signerSettings, 'signer', 'trust-key', '--accept', fingerprint!)
+  await run(auth, 'network', 'add', 'local', '--chain-id', '31337', '--rpc-url', `${chain.rpcUrl}/?key=${NODE_KEY}`, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
+  secret = JSON.parse(await run(auth, 'app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', CALLBACK, '--permission', 'wallet:read', '--permission', 'contracts:read', '--permission', 'contracts:write', '--permission', 'messages:sign', '--confidential', '--json')).secret as string // prettier-ignore
 
-    const signer = startProgram('signer/main.ts', signerSettings, folder)
-    await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
-    programs = {
-      signer,
-      auth: startProgram('cli/main.ts', auth, folder, ['auth', 'run']),
-      api: startProgram('main.ts', api, folder),
-    }
-    await until('the authorization server is ready', () => isReady(ports.auth, 'sign-in.example'), 60_000)
-    await until('the API is ready', () => isReady(ports.api, 'wallet.example'), 60_000)
-  },
-  { timeout: 240_000 },
-)
+  const signer = startProgram('signer/main.ts', signerSettings, folder)
+  await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
+  programs = {
+    signer,
+    auth: startProgram('cli/main.ts', auth, folder, ['auth', 'run']),
+    api: startProgram('main.ts', api, folder),
+  }
+  await until('the authorization server is ready', () => isReady(ports.auth, 'sign-in.example'))
+  await until('the API is ready', () => isReady(ports.api, 'wallet.example'))
+})
 after(async () => {
   if (programs !== undefined && process.env.SHOW !== undefined) console.error(programs.auth.err(), programs.api.err())
   endAll()
@@ -210,7 +207,7 @@ test(
 
 test(
   'a person signs in, allows, and writes with the token at once; sends from the account page, and ends it there',
-  { skip, timeout: 150_000 },
+  { skip },
   async () => {
     const browser = openBrowser()
     const { token, refreshToken } = await signIn(browser)
@@ -244,7 +241,7 @@ test(
     const confirm = await browser.submit(`${PAGES}/account/send?asset=${encodeURIComponent(asset)}`, '/account/send', { asset, to: `0x${'c1'.repeat(20)}`, provider: '', amount: '0.125' }) // prettier-ignore
     const sent = await browser.submit(confirm, '/account/send/confirm', {})
     assert.match(sent.url, /^https:\/\/sign-in\.example\/account\/receipt\?/)
-    await until('it is in a block', async () => BigInt(await rpc<string>(chain.rpcUrl, 'eth_getBalance', `0x${'c1'.repeat(20)}`, 'latest')) === 125n * 10n ** 15n, 20_000) // prettier-ignore
+    await until('it is in a block', async () => BigInt(await rpc<string>(chain.rpcUrl, 'eth_getBalance', `0x${'c1'.repeat(20)}`, 'latest')) === 125n * 10n ** 15n) // prettier-ignore
 
     // A text waits for the page of the other program, whose token the signer takes.
     const sign = () => ask(`${ORIGIN}/v1/signatures/message`, { json: { message: 'Hello from the shop' }, headers: { ...bearer(token), 'idempotency-key': 'hello' } }) // prettier-ignore
@@ -260,7 +257,7 @@ test(
     assert.equal(signed.status, 200, signed.text)
     assert.ok((await browser.go(`${PAGES}/account/approvals`)).text.includes('approved and signed'))
     await browser.submit(`${PAGES}/account/applications`, '/account/applications/revoke', {})
-    await until('the token is refused', async () => (await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status === 401, 15_000) // prettier-ignore
+    await until('the token is refused', async () => (await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).status === 401) // prettier-ignore
     const again = await ask(`${PAGES}/oauth/token`, { form: { grant_type: 'refresh_token', refresh_token: refreshToken, client_id: 'shop', client_secret: secret } }) // prettier-ignore
     assert.equal(JSON.parse(again.text).error, 'invalid_grant')
   },
@@ -268,7 +265,7 @@ test(
 
 test(
   'what the API has signs nobody in and nothing for them: its role, its sockets, its settings',
-  { skip, timeout: 150_000 },
+  { skip },
   async (t) => {
     const { token } = await signIn(openBrowser())
     const me = JSON.parse((await ask(`${ORIGIN}/v1/me`, { headers: bearer(token) })).text)
@@ -325,7 +322,7 @@ test(
 
 test(
   'the API does not start where it could open what the authorization server guards, or with a role that can do more',
-  { skip, timeout: 150_000 },
+  { skip },
   async () => {
     const more = { AUTH_KEYS_FILE: auth.AUTH_KEYS_FILE!, PROVIDERS_FILE: auth.PROVIDERS_FILE!, OPERATOR_TOKEN_FILE: auth.OPERATOR_TOKEN_FILE!, SIGNER_AUTH_SOCKET: auth.SIGNER_AUTH_SOCKET! } // prettier-ignore
     const each = Object.entries(more).map(async ([name, path]) => {
@@ -346,7 +343,7 @@ test(
 
 test(
   'while the authorization server is away tokens that are out work, and what needs it is 503 auth_unavailable',
-  { skip, timeout: 150_000 },
+  { skip },
   async () => {
     const { token } = await signIn(openBrowser())
     programs.auth.child.kill('SIGTERM')
@@ -360,13 +357,13 @@ test(
     assert.deepEqual((await checks()).map(({ name, ok }) => [name, ok]), [['database', true], ['signer', true], ['authorization server', false], ['chain local', true]]) // prettier-ignore
     assert.equal(await isReady(ports.api, 'wallet.example'), true)
     programs.auth = startProgram('cli/main.ts', auth, folder, ['auth', 'run'])
-    await until('it is back', () => isReady(ports.auth, 'sign-in.example'), 30_000)
+    await until('it is back', () => isReady(ports.auth, 'sign-in.example'))
   },
 )
 
 test(
   'no secret is in what the programs print, measure, answer, store in the open, or are started with',
-  { skip, timeout: 240_000 },
+  { skip },
   async () => {
     const more = { LOG_LEVEL: 'debug', REQUEST_LOG: 'on' }
     const before = Object.values(programs).map(({ err }) => err)
@@ -375,7 +372,7 @@ test(
     await Promise.all([programs.auth.ended, programs.api.ended])
     programs.auth = startProgram('cli/main.ts', { ...auth, ...more }, folder, ['auth', 'run'])
     programs.api = startProgram('main.ts', { ...api, ...more }, folder)
-    await until('both are ready', async () => (await isReady(ports.auth, 'sign-in.example')) && isReady(ports.api, 'wallet.example'), 60_000) // prettier-ignore
+    await until('both are ready', async () => (await isReady(ports.auth, 'sign-in.example')) && isReady(ports.api, 'wallet.example')) // prettier-ignore
 
     const browser = openBrowser()
     const { token, refreshToken, code } = await signIn(browser)

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import { AxeBuilder } from '@axe-core/playwright'
 import { chromium, type Browser, type Page } from 'playwright-core'
+import { PATIENCE_MS } from '../test/kit/until.ts'
 import { place, start, type Place, type Program } from './start.ts'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
@@ -15,19 +16,27 @@ if (!isThere && process.env.CI === 'true')
   throw new Error(`there is no Chromium at ${executablePath}: install it, or set CHROMIUM`)
 export const skip = isThere ? false : `there is no Chromium at ${executablePath}`
 
-export const openChromium = (): Promise<Browser> =>
-  chromium.launch({
-    executablePath,
-    args: [
-      '--no-sandbox',
-      '--disable-gpu',
-      '--disable-quic',
-      '--no-first-run',
-      '--disable-background-networking',
-      '--disable-component-update',
-      '--disable-sync',
-    ],
-  })
+const ARGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** A browser that waits as long as all other tests do for what a page has to show. */
+export async function openChromium(more: string[] = []): Promise<Browser> {
+  const browser = await chromium.launch({ executablePath, timeout: PATIENCE_MS, args: [...ARGS, ...more] })
+  const newContext = browser.newContext.bind(browser)
+  browser.newContext = async (options) => {
+    const context = await newContext(options)
+    context.setDefaultTimeout(PATIENCE_MS)
+    return context
+  }
+  return browser
+}
 
 /** Where pictures for people go: SCREENSHOTS, or a folder of its own. */
 export const shots = async (): Promise<string> =>
@@ -68,7 +77,7 @@ export async function signInAs(page: Page, username: string): Promise<void> {
  */
 export async function look(page: Page, path: string): Promise<void> {
   // In the middle of a change of colours a page looks as it never does.
-  for (let look = 0; look < 40; look++) {
+  for (let look = 0; look < 400; look++) {
     if (await page.evaluate("document.getAnimations().every(({ playState }) => playState !== 'running')")) break
     await page.waitForTimeout(50)
   }

@@ -113,7 +113,10 @@ async function fill(): Promise<void> {
       ) // prettier-ignore
       .execute()
   for (const [name, role] of [['olga', 'owner'], ['sam', 'support'], ['vera', 'viewer']] as const) await putOperator(app, { userId: `DEV-${name}`, role }) // prettier-ignore
-  const acts = operatorActs({ db, readSealKeys: async () => app.sealKeys }, { name: 'DEV-olga', via: 'console' })
+  const acts = operatorActs(
+    { db, readSealKeys: async () => app.sealKeys },
+    { name: 'DEV-olga', via: 'console', role: 'owner' },
+  )
   await acts.suspend('shop')
   await acts.resume('shop')
 }

@@ -57,7 +57,7 @@ after(() => machine?.close())
 
 test(
   'the guide from nothing to production, as it is written, ends with a sign-in through the TLS proxy',
-  { skip, timeout: 280_000 },
+  { skip },
   async () => {
     const before = (heading: string) => guide.slice(0, guide.indexOf(`\n## ${heading}\n`))
     await play(before('Units'))
@@ -88,11 +88,7 @@ test(
 
     const rest = guide.slice(before('Upgrade').length)
     await play(rest)
-    await until(
-      'it is back after the upgrade',
-      async () => (await through('/readyz').catch(() => '')).endsWith(' 200'),
-      60_000,
-    )
+    await until('it is back after the upgrade', async () => (await through('/readyz').catch(() => '')).endsWith(' 200'))
     assert.match(
       await machine.sh('pg_restore --list /var/lib/postgresql/chatelaine.dump'),
       /TABLE DATA public transactions/,
@@ -104,28 +100,22 @@ test(
   },
 )
 
-test(
-  'the guide’s Caddyfile, as it is written, ends with a sign-in through it, too',
-  { skip: noCaddy, timeout: 60_000 },
-  async () => {
-    const site = /```caddy\n([\s\S]*?)```/.exec(guide)![1]!
-    // Nobody gives out certificates here: one that is loaded for another site is taken for each of its names.
-    const node = `sepolia-node.example {
+test('the guide’s Caddyfile, as it is written, ends with a sign-in through it, too', { skip: noCaddy }, async () => {
+  const site = /```caddy\n([\s\S]*?)```/.exec(guide)![1]!
+  // Nobody gives out certificates here: one that is loaded for another site is taken for each of its names.
+  const node = `sepolia-node.example {
       tls ${LIVE}/fullchain.pem ${LIVE}/privkey.pem
       rewrite /v2/KEY /
       reverse_proxy 127.0.0.1:8545
     }\n`
-    await machine.write('/etc/caddy/Caddyfile', site + node)
-    await machine.sh('nginx -s stop')
-    await until('nginx is gone', async () => (await machine.sh('pidof nginx || echo none')).trim() === 'none')
-    await machine.sh(
-      'cd /etc/caddy && caddy validate >/dev/null 2>&1 && caddy start >/var/log/caddy.log 2>&1 </dev/null',
-    )
-    await signsInAndGuards()
-    await isHealthy()
-    await machine.sh('caddy stop 2>/dev/null')
-  },
-)
+  await machine.write('/etc/caddy/Caddyfile', site + node)
+  await machine.sh('nginx -s stop')
+  await until('nginx is gone', async () => (await machine.sh('pidof nginx || echo none')).trim() === 'none')
+  await machine.sh('cd /etc/caddy && caddy validate >/dev/null 2>&1 && caddy start >/var/log/caddy.log 2>&1 </dev/null')
+  await signsInAndGuards()
+  await isHealthy()
+  await machine.sh('caddy stop 2>/dev/null')
+})
 
 const through = (path: string, options = '') => machine.sh(`curl -sS --cacert ${AUTHORITY} ${options} -w ' %{http_code}' https://wallet.example${path}`) // prettier-ignore
 

@@ -20,7 +20,7 @@ const skip =
 
 test(
   'every command of the pages on failover and dumps does what they say, on a primary and a standby',
-  { skip, timeout: 120_000 },
+  { skip },
   async (t) => {
     const text = (await Promise.all(pages.map((page) => readFile(new URL(`../docs/operate/${page}`, import.meta.url), 'utf8')))).join('\n') // prettier-ignore
     const blocks = [...text.matchAll(/<!-- run -->\n *```sh\n([\s\S]*?)```/g)].map((match) => match[1]!)

@@ -47,7 +47,7 @@ async function startNext(
   })
   let printed = ''
   for (const stream of [site.stdout, site.stderr]) stream.on('data', (chunk: Buffer) => (printed += chunk.toString()))
-  await until('the application listens', async () => (await fetch(origin).catch(() => null))?.status === 200, 30_000)
+  await until('the application listens', async () => (await fetch(origin).catch(() => null))?.status === 200)
   return { origin, printed: () => printed }
 }
 

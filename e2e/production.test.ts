@@ -99,129 +99,125 @@ async function trustKeys(): Promise<void> {
   assert.deepEqual([code, err], [0, ''])
 }
 
-test(
-  'from empty files and an empty database to a registered application, by commands alone',
-  { skip, timeout: 120_000 },
-  async () => {
-    const run = async (...words: string[]) => {
-      const { code, out, err } = await command(settings, words)
-      assert.deepEqual([code, err], [0, ''], words.join(' '))
-      return out
-    }
-    await run('auth-keys', 'create')
-    const operator = JSON.parse(await run('operator-token', 'create', '--name', 'mira', '--json')).token as string
-    const untrusting = start('signer/main.ts', signerSettings)
-    assert.equal(await untrusting.ended, 1)
-    assert.match(untrusting.err(), /trusts no key of an authorization server yet/)
-    await trustKeys()
-    const signer = start('signer/main.ts', signerSettings)
-    await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
+test('from empty files and an empty database to a registered application, by commands alone', { skip }, async () => {
+  const run = async (...words: string[]) => {
+    const { code, out, err } = await command(settings, words)
+    assert.deepEqual([code, err], [0, ''], words.join(' '))
+    return out
+  }
+  await run('auth-keys', 'create')
+  const operator = JSON.parse(await run('operator-token', 'create', '--name', 'mira', '--json')).token as string
+  const untrusting = start('signer/main.ts', signerSettings)
+  assert.equal(await untrusting.ended, 1)
+  assert.match(untrusting.err(), /trusts no key of an authorization server yet/)
+  await trustKeys()
+  const signer = start('signer/main.ts', signerSettings)
+  await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
 
-    const tooEarly = start('main.ts', settings)
-    assert.equal(await tooEarly.ended, 1)
-    assert.match(tooEarly.err(), /there is no network to serve: add one with `chatelaine network add`/)
+  const tooEarly = start('main.ts', settings)
+  assert.equal(await tooEarly.ended, 1)
+  assert.match(tooEarly.err(), /there is no network to serve: add one with `chatelaine network add`/)
 
-    const byHand = ['--symbol', 'ETH', '--explorer', 'https://scan.example']
-    await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, ...byHand)
-    const away = await openSilentNode({ chainId: 77 })
-    await run('network', 'add', 'away', '--chain-id', '77', '--rpc-url', away.url, ...byHand)
-    await away.close()
+  const byHand = ['--symbol', 'ETH', '--explorer', 'https://scan.example']
+  await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, ...byHand)
+  const away = await openSilentNode({ chainId: 77 })
+  await run('network', 'add', 'away', '--chain-id', '77', '--rpc-url', away.url, ...byHand)
+  await away.close()
 
-    const server = start('main.ts', settings)
-    await until('the server is ready', async () => (await ask('/readyz').catch(() => null))?.status === 200, 30_000)
-    assert.deepEqual(
-      (
-        (await (await fetch(`http://${settings.OPS_LISTEN}/readyz`)).json()) as { checks: { name: string }[] }
-      ).checks.map(({ name }: { name: string }) => name),
-      ['database', 'signer', 'chain local'],
-    )
+  const server = start('main.ts', settings)
+  await until('the server is ready', async () => (await ask('/readyz').catch(() => null))?.status === 200)
+  assert.deepEqual(
+    ((await (await fetch(`http://${settings.OPS_LISTEN}/readyz`)).json()) as { checks: { name: string }[] }).checks.map(
+      ({ name }: { name: string }) => name,
+    ),
+    ['database', 'signer', 'chain local'],
+  )
 
-    const { application, secret } = JSON.parse(
-      await run(
-        'app',
-        'create',
-        '--name',
-        'Shop',
-        '--network',
-        'local',
-        '--redirect-uri',
-        'https://shop.example/callback',
-        '--confidential',
-        '--json',
-      ),
-    )
+  const { application, secret } = JSON.parse(
+    await run(
+      'app',
+      'create',
+      '--name',
+      'Shop',
+      '--network',
+      'local',
+      '--redirect-uri',
+      'https://shop.example/callback',
+      '--confidential',
+      '--json',
+    ),
+  )
 
-    const discovery = await ask('/oauth/.well-known/openid-configuration')
-    assert.equal(discovery.status, 200)
-    const { issuer, authorization_endpoint, token_endpoint, jwks_uri, userinfo_endpoint } = JSON.parse(discovery.text)
-    assert.deepEqual(
-      [issuer, authorization_endpoint, token_endpoint, jwks_uri, userinfo_endpoint],
-      ['', '/auth', '/token', '/jwks', '/me'].map((path) => `${ORIGIN}/oauth${path}`),
-    )
-    assert.match(String(discovery.headers['strict-transport-security']), /max-age=31536000/)
-    assert.doesNotMatch((await ask('/oauth/jwks')).text, /"d"/)
+  const discovery = await ask('/oauth/.well-known/openid-configuration')
+  assert.equal(discovery.status, 200)
+  const { issuer, authorization_endpoint, token_endpoint, jwks_uri, userinfo_endpoint } = JSON.parse(discovery.text)
+  assert.deepEqual(
+    [issuer, authorization_endpoint, token_endpoint, jwks_uri, userinfo_endpoint],
+    ['', '/auth', '/token', '/jwks', '/me'].map((path) => `${ORIGIN}/oauth${path}`),
+  )
+  assert.match(String(discovery.headers['strict-transport-security']), /max-age=31536000/)
+  assert.doesNotMatch((await ask('/oauth/jwks')).text, /"d"/)
 
-    const authorize = `/oauth/auth?${new URLSearchParams({
-      client_id: application.clientId,
-      response_type: 'code',
-      scope: 'openid',
-      redirect_uri: 'https://shop.example/callback',
-      code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
-      code_challenge_method: 'S256',
-    }).toString()}`
-    const begun = await ask(authorize)
-    assert.equal(begun.status, 303)
-    assert.match(begun.headers.location!, /^(https:\/\/wallet\.example)?\/login\//)
-    for (const cookie of begun.headers['set-cookie']!)
-      assert.match(cookie, /^__(Host|Secure)-.*secure.*httponly|^__(Host|Secure)-.*httponly.*secure/i)
+  const authorize = `/oauth/auth?${new URLSearchParams({
+    client_id: application.clientId,
+    response_type: 'code',
+    scope: 'openid',
+    redirect_uri: 'https://shop.example/callback',
+    code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
+    code_challenge_method: 'S256',
+  }).toString()}`
+  const begun = await ask(authorize)
+  assert.equal(begun.status, 303)
+  assert.match(begun.headers.location!, /^(https:\/\/wallet\.example)?\/login\//)
+  for (const cookie of begun.headers['set-cookie']!)
+    assert.match(cookie, /^__(Host|Secure)-.*secure.*httponly|^__(Host|Secure)-.*httponly.*secure/i)
 
-    // No development convenience is left: no chain of our own beside the networks, no folder of development.
-    const family = await Promise.all((await familyOf(server.child.pid!)).map((pid) => readFile(`/proc/${pid}/cmdline`)))
-    assert.equal(family.length, 1, family.join('\n'))
-    assert.deepEqual(
-      (await readdir(folder)).filter((name) => name === '.chatelaine'),
-      [],
-    )
-    for (const path of ['/devnet/idp/.well-known/openid-configuration', '/explorer', '/operator/v1/nothing'])
-      assert.equal((await ask(path)).status, 404, path)
-    assert.equal((await ask('/v1/me')).status, 401)
+  // No development convenience is left: no chain of our own beside the networks, no folder of development.
+  const family = await Promise.all((await familyOf(server.child.pid!)).map((pid) => readFile(`/proc/${pid}/cmdline`)))
+  assert.equal(family.length, 1, family.join('\n'))
+  assert.deepEqual(
+    (await readdir(folder)).filter((name) => name === '.chatelaine'),
+    [],
+  )
+  for (const path of ['/devnet/idp/.well-known/openid-configuration', '/explorer', '/operator/v1/nothing'])
+    assert.equal((await ask(path)).status, 404, path)
+  assert.equal((await ask('/v1/me')).status, 401)
 
-    const bearer = { authorization: `Bearer ${operator}` }
-    assert.equal((await ask('/operator/v1/networks', { headers: { authorization: `Bearer ${secret}` } })).status, 401)
-    const networks = JSON.parse((await ask('/operator/v1/networks', { headers: bearer })).text)
-    assert.deepEqual(
-      networks.map(({ name, isServed }: { name: string; isServed: boolean }) => [name, isServed]),
-      [
-        ['away', false],
-        ['local', true],
-      ],
-    )
-    assert.equal(
-      (await ask(`/operator/v1/applications/${application.clientId}/suspend`, { method: 'POST', headers: bearer }))
-        .status,
-      200,
-    )
-    assert.equal((await ask(authorize)).status, 400)
+  const bearer = { authorization: `Bearer ${operator}` }
+  assert.equal((await ask('/operator/v1/networks', { headers: { authorization: `Bearer ${secret}` } })).status, 401)
+  const networks = JSON.parse((await ask('/operator/v1/networks', { headers: bearer })).text)
+  assert.deepEqual(
+    networks.map(({ name, isServed }: { name: string; isServed: boolean }) => [name, isServed]),
+    [
+      ['away', false],
+      ['local', true],
+    ],
+  )
+  assert.equal(
+    (await ask(`/operator/v1/applications/${application.clientId}/suspend`, { method: 'POST', headers: bearer }))
+      .status,
+    200,
+  )
+  assert.equal((await ask(authorize)).status, 400)
 
-    const acted = JSON.parse(await run('actions', 'list', '--json')) as { actor: string; via: string; action: string }[]
-    assert.deepEqual(
-      acted.map(({ via, action }) => [via, action]),
-      [
-        ['api', 'suspend'],
-        ['command', 'create-application'],
-        ['command', 'add-network'],
-        ['command', 'add-network'],
-      ],
-    )
-    assert.equal(acted[0]!.actor, 'mira')
-    assert.match(await run('actions', 'verify'), /^4 actions, intact/)
+  const acted = JSON.parse(await run('actions', 'list', '--json')) as { actor: string; via: string; action: string }[]
+  assert.deepEqual(
+    acted.map(({ via, action }) => [via, action]),
+    [
+      ['api', 'suspend'],
+      ['command', 'create-application'],
+      ['command', 'add-network'],
+      ['command', 'add-network'],
+    ],
+  )
+  assert.equal(acted[0]!.actor, 'mira')
+  assert.match(await run('actions', 'verify'), /^4 actions, intact/)
 
-    server.child.kill('SIGTERM')
-    assert.equal(await server.ended, 0)
-    signer.child.kill('SIGTERM')
-    assert.equal(await signer.ended, 0)
-  },
-)
+  server.child.kill('SIGTERM')
+  assert.equal(await server.ended, 0)
+  signer.child.kill('SIGTERM')
+  assert.equal(await signer.ended, 0)
+})
 
 const start = (file: string, env: Record<string, string>): RunningProgram => startProgram(file, env, folder)
 

@@ -28,7 +28,7 @@ async function startExample(t: TestContext): Promise<string> {
     program.kill('SIGKILL')
     await gone
   })
-  await until('the application listens', async () => (await fetch(origin).catch(() => null))?.status === 200, 30_000)
+  await until('the application listens', async () => (await fetch(origin).catch(() => null))?.status === 200)
   return origin
 }
 

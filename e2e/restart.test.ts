@@ -55,7 +55,7 @@ test('Ctrl-C ends every process, and the folder can be used again at once', asyn
   assert.ok((await processesOf(here.dataDir)).length >= 3)
   const code = await program.interrupt()
   assert.ok(code === 0 || code === 130, `exit code ${code}`)
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 20_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
   program = await start(here)
 })
 
@@ -100,11 +100,11 @@ test('SIGKILL of everything under load and a new start keep users, addresses, to
         throw new Error(JSON.stringify(answer.body))
     }
   })
-  await until('some writes are accepted', async () => accepted.size >= 12, 60_000)
+  await until('some writes are accepted', async () => accepted.size >= 12)
   await first.kill()
   isDead = true
   await Promise.all(load)
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 30_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
 
   const second = await start(here)
   program = second
@@ -113,28 +113,20 @@ test('SIGKILL of everything under load and a new start keep users, addresses, to
   assert.deepEqual((await call('/me')).body, me)
   // What the crash left without an answer, and what was refused for a full queue, is asked again with its key.
   for (let amount = 1; amount <= asked; amount++) {
-    const answer = await until(
-      `write ${amount} is accepted`,
-      async () => {
-        const said = await write(call, amount)
-        if (said.status === 200) return said
-        assert.ok([409, 429, 502, 503, 504].includes(said.status), JSON.stringify(said.body))
-        return null
-      },
-      60_000,
-    )
+    const answer = await until(`write ${amount} is accepted`, async () => {
+      const said = await write(call, amount)
+      if (said.status === 200) return said
+      assert.ok([409, 429, 502, 503, 504].includes(said.status), JSON.stringify(said.body))
+      return null
+    })
     if (accepted.has(amount)) assert.equal(answer.body.hash, accepted.get(amount))
     accepted.set(amount, answer.body.hash)
   }
 
-  const sent = await until(
-    'every write is mined',
-    async () => {
-      const mined = await sentBy(second.facts.rpcUrl, me.address)
-      return mined.length >= asked ? mined : null
-    },
-    60_000,
-  )
+  const sent = await until('every write is mined', async () => {
+    const mined = await sentBy(second.facts.rpcUrl, me.address)
+    return mined.length >= asked ? mined : null
+  })
   assert.deepEqual(
     sent.map(({ nonce }) => Number(nonce)),
     Array.from({ length: asked }, (_, nonce) => nonce),
@@ -145,14 +137,10 @@ test('SIGKILL of everything under load and a new start keep users, addresses, to
     Array.from({ length: asked }, (_, index) => index + 1),
   )
 
-  const history = await until(
-    'the history is whole',
-    async () => {
-      const entries = await wholeHistory(call, me.id)
-      return entries.length >= asked ? entries : null
-    },
-    30_000,
-  )
+  const history = await until('the history is whole', async () => {
+    const entries = await wholeHistory(call, me.id)
+    return entries.length >= asked ? entries : null
+  })
   assert.deepEqual(
     history.map(({ hash, amount }) => [hash, Number(amount.value)]),
     sent.toReversed().map(({ hash }, index) => [hash, minted.at(-1 - index)]),
@@ -212,5 +200,5 @@ test('a start that fails names the setting, the reason, and no secret', async (t
     assert.match(printed(), reason)
     assert.doesNotMatch(printed(), /hunter2secret/)
   }
-  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0, 20_000)
+  await until('nothing is left', async () => (await processesOf(here.dataDir)).length === 0)
 })

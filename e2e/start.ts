@@ -87,7 +87,7 @@ export async function start({ dataDir, port, env }: Place): Promise<Program> {
     if (child.exitCode !== null) throw new Error(`it ended with code ${child.exitCode}:\n${printed()}`)
     return printed().includes('Ctrl-C stops everything')
   }
-  await until('the program is ready', look, 90_000)
+  await until('the program is ready', look)
   const facts = JSON.parse(await readFile(join(dataDir, 'dev.json'), 'utf8')) as DevelopmentFacts
   const ready = await fetch(`${facts.origin}/readyz`)
   if (ready.status !== 200) throw new Error(`ready, it says, but /readyz answers ${ready.status}`)

@@ -1,14 +1,13 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import https from 'node:https'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { chromium, type Browser } from 'playwright-core'
+import type { Browser } from 'playwright-core'
 import { launchAnvil, type Anvil } from '../src/devnet/anvil.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { openOutbound } from '../src/http/outbound.ts'
@@ -17,6 +16,7 @@ import { command } from '../test/kit/command.ts'
 import { emptyPostgres, testCluster } from '../test/kit/database.ts'
 import { until } from '../test/kit/until.ts'
 import { startAcme } from './acme.ts'
+import { openChromium, skip as withoutChromium } from './chromium.ts'
 import { endAll, startProgram } from './programs.ts'
 import { freePort } from '../test/kit/ports.ts'
 
@@ -27,13 +27,8 @@ import { freePort } from '../test/kit/ports.ts'
  */
 const ORIGIN = 'https://wallet.example'
 const SHOP = 'https://shop.example'
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
 const skip =
-  testCluster === null
-    ? 'needs TEST_DATABASE_URL'
-    : existsSync(executablePath)
-      ? noCertificates
-      : `needs ${executablePath}`
+  testCluster === null ? 'needs TEST_DATABASE_URL' : withoutChromium === false ? noCertificates : withoutChromium
 
 let folder: string
 let drop: () => Promise<void> = async () => {}
@@ -84,7 +79,7 @@ async function proxy(to: number): Promise<number> {
 
 test(
   'in production, behind a proxy that ends TLS, a person signs in with a provider on https and the tokens are good',
-  { skip, timeout: 240_000 },
+  { skip },
   async () => {
     const database = await emptyPostgres(testCluster!)
     drop = database.drop
@@ -118,22 +113,13 @@ test(
     const [fingerprint] = (await run('auth-keys', 'fingerprints')).split('\n')
     assert.equal((await command(signerSettings, ['signer', 'trust-key', '--accept', fingerprint!])).code, 0)
     const signer = startProgram('signer/main.ts', signerSettings, folder)
-    await until('the signer is ready', async () => signer.child.stdout!.read() !== null, 60_000)
+    await until('the signer is ready', async () => signer.child.stdout!.read() !== null)
     await run('network', 'add', 'local', '--chain-id', '31337', '--rpc-url', chain.rpcUrl, '--symbol', 'ETH', '--explorer', 'https://scan.example') // prettier-ignore
     const { secret } = JSON.parse(await run('app', 'create', '--name', 'Shop', '--client-id', 'shop', '--network', 'local', '--redirect-uri', `${SHOP}/callback`, '--confidential', '--json')) // prettier-ignore
     const server = startProgram('main.ts', settings, folder)
-    await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200, 60_000) // prettier-ignore
+    await until(`the server is ready ${server.err()}`, async () => (await through('/readyz').catch(() => null))?.status === 200) // prettier-ignore
 
-    browser = await chromium.launch({
-      executablePath,
-      args: [
-        '--no-sandbox',
-        '--disable-gpu',
-        '--no-first-run',
-        '--disable-background-networking',
-        `--host-resolver-rules=MAP wallet.example 127.0.0.1:${tlsPort}`,
-      ],
-    })
+    browser = await openChromium([`--host-resolver-rules=MAP wallet.example 127.0.0.1:${tlsPort}`])
     const context = await browser.newContext({ ignoreHTTPSErrors: true })
     const page = await context.newPage()
     await page.route(`${SHOP}/**`, (route) => route.fulfill({ contentType: 'text/html', body: '<title>the shop' }))
@@ -217,7 +203,7 @@ test(
   },
 )
 
-test('a provider whose certificate nobody vouches for is not believed', { skip, timeout: 60_000 }, async () => {
+test('a provider whose certificate nobody vouches for is not believed', { skip }, async () => {
   const port = await freePort()
   const { issuer, server } = await startAcme({ host: 'localhost', port, certificate })
   servers.push(server)

@@ -125,7 +125,12 @@ create table networks (
   sponsor_per_day numeric(78,0) check (sponsor_per_day >= 0),
   -- the balance below which a sponsor counts as low. null: what a hundred top-ups cost
   sponsor_low numeric(78,0) check (sponsor_low >= 0),
-  created_at timestamptz not null default now()
+  -- Wei that sponsors may pay in a rolling day for transfers from the account pages, for one user and for all: both or neither;
+  -- null: nothing
+  pages_per_user numeric(78,0) check (pages_per_user >= 0),
+  pages_per_day numeric(78,0) check (pages_per_day >= 0),
+  created_at timestamptz not null default now(),
+  constraint networks_pages check ((pages_per_user is null) = (pages_per_day is null))
 );
 
 create table applications (
@@ -324,13 +329,16 @@ create table transactions (
   -- A write leaves three dead versions of its row within minutes, whatever the size of the table: vacuum comes by what has died.
   autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 10000, autovacuum_analyze_scale_factor = 0.02, autovacuum_vacuum_cost_limit = 2000
 );
--- without the id: the few writes of one millisecond need no index for their order
-create index transactions_account on transactions (account_id, chain_id, created_at);
+-- without the id: the few writes of one millisecond need no index for their order. The application comes last, so that a page of one
+-- application's writes passes those of others in the index, without their rows.
+create index transactions_account on transactions (account_id, chain_id, created_at, client_id);
 create index transactions_open on transactions (chain_id, sender, nonce) where state in ('BOUND', 'SUBMITTED', 'VACANT');
 create index transactions_block on transactions (chain_id, is_final, block_number);
 -- what an account has called or paid: whether its user ever dealt with a token or an address decides what is spam in the history
 create index transactions_target on transactions (account_id, chain_id, target);
 -- mere payments by who received them, for the list of coins on the account page
+-- and what an account has paid: of most accounts few writes have a value
+create index transactions_paid on transactions (account_id, chain_id, created_at) where value <> '\x0000000000000000000000000000000000000000000000000000000000000000';
 create index transactions_payments on transactions (chain_id, target, created_at, id) where length(data) = 0;
 
 create table attempts (
@@ -372,6 +380,7 @@ create table stopped_lanes (
   resume_asked_at timestamptz,
   primary key (chain_id, sender)
 );
+create index stopped_lanes_longest on stopped_lanes (created_at, chain_id, sender);
 
 -- Writes that wait longer than they should. A row comes when a keeper first looks at a nonce, never on the way of a write, and goes when the
 -- nonce is settled. Only the key is indexed, so that changes stay on the page of the row.
@@ -490,13 +499,15 @@ create index top_ups_open on top_ups (chain_id, created_at) where settled_at is 
 -- top-ups that have to be settled again after a reorganisation
 create index top_ups_settled on top_ups (chain_id, block_number) where settled_at is not null and block_number is not null;
 
--- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid.
+-- Wei that sponsors paid for writes of an application by the hour: by user, and for all of them under the zero uuid. An application has one
+-- network; the account pages have a budget on each.
 create table gas_spent (
   client_id text not null,
   account_id uuid not null,
+  chain_id bigint not null,
   hour timestamptz not null,
   wei numeric(78,0) not null,
-  primary key (client_id, account_id, hour)
+  primary key (client_id, account_id, chain_id, hour)
 ) with (fillfactor = 70);
 
 -- Wei that sponsors paid on a network by the hour, for all applications.
@@ -557,7 +568,8 @@ create table operations (
   updated_at timestamptz not null default now()
 ) with (fillfactor = 80);
 create unique index operations_sequence on operations (chain_id, space, sequence);
-create index operations_account on operations (account_id, chain_id, created_at, id);
+-- the application comes last, as in transactions_account
+create index operations_account on operations (account_id, chain_id, created_at, id, client_id);
 create index operations_open on operations (chain_id, state, updated_at) where state in ('BOUND', 'SUBMITTED');
 create index operations_block on operations (chain_id, block_number) where not is_final and block_number is not null;
 create index operations_uncounted on operations (chain_id, updated_at) where not is_counted and state not in ('BOUND', 'SUBMITTED');

@@ -6,9 +6,9 @@ import { spec } from 'node:test/reporters'
 import { atOnce, batchesOf, readWeights, weightsFile } from './test-files.ts'
 
 const NAMED = 20
-// A test that hangs must fail and not stop the run.
-const TEST_TIMEOUT_MS = 300_000
-const BATCH_TIMEOUT_MS = 1_800_000
+// A test that hangs must fail and not stop the run; one on a slow machine must pass.
+const TEST_TIMEOUT_MS = 900_000
+const BATCH_TIMEOUT_MS = 3_600_000
 
 const startedAt = performance.now()
 const files = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))

@@ -69,7 +69,7 @@ function changedSince(ref) {
 
 // Node.js has a fault that stops a process at its end now and then (nodejs/node#54918): without this compiler it is gone.
 const node = ['--disable-warning=ExperimentalWarning', '--no-concurrent-sparkplug']
-const plain = ['--test', '--test-concurrency=2', '--test-timeout=300000', '--test-reporter=spec', '--test-force-exit']
+const plain = ['--test', '--test-concurrency=2', '--test-timeout=900000', '--test-reporter=spec', '--test-force-exit']
 const batched = [join(root, 'scripts', 'test-run.mjs'), ...(has('weigh') ? ['--weigh'] : [])]
 const runner = flags.length > 0 || named.length === 1 ? [...plain, ...flags] : batched
 const child = spawn(process.execPath, [...node, ...runner, ...files], { cwd: root, stdio: 'inherit' })

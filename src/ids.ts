@@ -53,6 +53,9 @@ export const isApplicationProvider = (name: string): boolean => isProviderName(n
 /** Provider part of the user ids of sponsors: operator accounts, for which no identity provider can vouch. */
 export const SPONSOR_PROVIDER = 'SPONSOR'
 
+/** Client id of our own account pages. Ids of registered applications contain no colon, so none can equal it. */
+export const OWN_CLIENT = 'urn:chatelaine:account'
+
 /** Returns whether a text can be the name of a sponsor, which is the rest of its user id. */
 export const isSponsorName = (text: string): boolean => /^[A-Z0-9_]{1,32}$/.test(text)
 

@@ -235,8 +235,16 @@ async function openMain(place: Here, embedded: EmbeddedChain | null): Promise<Ch
   const { config, db, telemetry } = place
   const ofEmbedded = embedded === null ? null : [embedded.rpcUrl, embedded.rpcUrl.replace(/^http/, 'ws')]
   const settings = settingsNetwork(config, ofEmbedded ?? config.RPC_URL!)
-  // The embedded chain has a space of its own, which serves as the default.
-  const wanted = embedded === null ? settings : { ...settings, gasSpace: settings.gasSpace ?? embedded.space }
+  // The embedded chain has a space and a sponsor with ample funds. Both serve as defaults.
+  const wanted =
+    embedded === null
+      ? settings
+      : {
+          ...settings,
+          gasSpace: settings.gasSpace ?? embedded.space,
+          pagesPerUser: settings.pagesPerUser ?? String(ONE_COIN),
+          pagesPerDay: settings.pagesPerDay ?? String(1_000n * ONE_COIN),
+        }
   if (embedded === null) return openNetwork(place, wanted, { faucet: null })
   const chain = await openNetwork(place, wanted, { faucet: (address) => embedded.faucet(address) })
   // If a sponsor pays, accounts get only what a write needs, when it needs it.

@@ -16,6 +16,12 @@ export type FeedConsumer = {
   read(): Promise<void>
   /** the outcome that stands for a transaction */
   outcomeOf(id: string): string | undefined
+  /** the ids of all events of a transaction, in order of their first arrival */
+  idsOf(id: string): string[]
+  /** how often an outcome of a transaction took effect and was not taken back */
+  effectsOf(id: string): number
+  /** number of events that came again under a known id */
+  repeated(): number
 }
 
 /** Gives the application `demo` a feed, and a server that reads it. */
@@ -23,11 +29,16 @@ export async function feedConsumer(app: App): Promise<FeedConsumer> {
   await sql`update applications set permissions = permissions || '["events:read"]' where client_id = 'demo'`.execute(
     app.db,
   )
-  const known = new Set<string>()
+  const known = new Map<string, unknown>()
+  const effects = new Map<string, number>()
+  let repeated = 0
   const outcomes = new Map<string, { event: string; type: string }>()
   let after = 0
   return {
     outcomeOf: (id) => outcomes.get(id)?.type,
+    idsOf: (id) => [...known].filter(([, of]) => of === id).map(([event]) => event),
+    effectsOf: (id) => effects.get(id) ?? 0,
+    repeated: () => repeated,
     async read() {
       while ((await sequence(app.db)) > 0);
       for (let isEnd = false; !isEnd;) {
@@ -35,13 +46,21 @@ export async function feedConsumer(app: App): Promise<FeedConsumer> {
         isEnd = page.isEnd
         after = page.after
         for (const { id, type, data } of page.events) {
-          if (known.has(id)) continue
-          known.add(id)
+          if (known.has(id)) {
+            repeated++
+            continue
+          }
+          known.set(id, data.id)
           const [group, name] = type.split('.') as [string, string]
           if (group !== 'transaction') continue
           const of = data.id as string
-          if (OUTCOMES.includes(name)) outcomes.set(of, { event: id, type: name })
-          else if (name === 'retracted' && outcomes.get(of)?.event === data.retracts) outcomes.delete(of)
+          if (OUTCOMES.includes(name)) {
+            outcomes.set(of, { event: id, type: name })
+            effects.set(of, (effects.get(of) ?? 0) + 1)
+          } else if (name === 'retracted' && outcomes.get(of)?.event === data.retracts) {
+            outcomes.delete(of)
+            effects.set(of, effects.get(of)! - 1)
+          }
         }
       }
     },

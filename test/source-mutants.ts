@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { IMPATIENT } from './kit/until.ts'
 
 /** Of long lists the suite tries one of so many mistakes, and looks that all fit their source; `SOURCE_MUTANTS=all` tries every one. */
 export const ONE_OF = 4
@@ -30,8 +31,9 @@ export function mutantsOf(name: string, mutants: readonly SourceMutant[], slice 
     })
     after(() => rmSync(folder, { recursive: true }))
 
-    const run = (by: string, only: string) => {
-      const { NODE_TEST_CONTEXT: _, ...env } = process.env
+    const run = (by: string, only: string, settings: Record<string, string> = {}) => {
+      const { NODE_TEST_CONTEXT: _, ...surroundings } = process.env
+      const env = { ...surroundings, ...settings }
       const file = join(folder, `src/${slice}/${by}.test.ts`)
       return spawnSync(process.execPath, ['--test', `--test-name-pattern=${only}`, file], { env, encoding: 'utf8' })
     }
@@ -54,7 +56,7 @@ export function mutantsOf(name: string, mutants: readonly SourceMutant[], slice 
           text.replace(from, () => to),
         )
         try {
-          const { status, stdout } = run(by, only)
+          const { status, stdout } = run(by, only, IMPATIENT)
           assert.equal(status, 1, 'no test failed')
           // A program that does not load is no mutant: then the file fails, and none of its tests.
           assert.doesNotMatch(stdout, /^✖ \S+\.test\.ts/m)

@@ -143,7 +143,7 @@ export async function toppingUp() {
     await diesAt(app, step, () => recovering(send(writer, 'key')), time)
     // Nobody knows which requests died: until nobody can be at work on it, a repeat is told to come back.
     const orInFlight = (error: unknown) => assert.ok(refusedWith('idempotency_in_flight')(error), String(error))
-    await recovering(until('the repeat is taken', () => send(writer, 'key').catch(orInFlight), 60_000))
+    await recovering(until('the repeat is taken', () => send(writer, 'key').catch(orInFlight)))
     await world.mine()
     await send(writer, 'key')
     assert.equal(await world.countOf(writer), 1n)

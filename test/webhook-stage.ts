@@ -41,13 +41,18 @@ export async function webhookStage(settings: Record<string, string> = {}) {
 
   let number = Date.now() * 1_000
   /** Adds events to the feed, one for each subject. */
-  async function emit(subjects: readonly string[], type = 'transaction.mined', clientId = 'demo'): Promise<number[]> {
+  async function emit(
+    subjects: readonly string[],
+    type = 'transaction.mined',
+    clientId = 'demo',
+    data: Record<string, unknown> = {},
+  ): Promise<number[]> {
     const events = subjects.map((subject) => ({ seq: ++number, id: randomUUID(), type, subject }))
     await db.transaction().execute(async (inner) => {
       await sql`insert into feeds (client_id, seq) values (${clientId}, ${number}::bigint)
         on conflict (client_id) do update set seq = excluded.seq`.execute(inner)
       await sql`insert into events (client_id, seq, id, type, subject, is_own, data, at)
-        select ${clientId}, seq, id, type, subject, false, '{}', now()
+        select ${clientId}, seq, id, type, subject, false, ${JSON.stringify(data)}::text::jsonb, now()
         from json_to_recordset(${JSON.stringify(events)}::json) as rows (seq int8, id uuid, type text, subject text)`.execute(
         inner,
       )

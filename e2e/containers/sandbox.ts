@@ -113,7 +113,7 @@ export async function openEngine({ services }: ComposeFile, tree: string, volume
   async function finish(name: string, words: string[]): Promise<Ran> {
     const [file, args] = sandbox(name, words)
     try {
-      const { stdout, stderr } = await run(file, args, { timeout: 60_000 })
+      const { stdout, stderr } = await run(file, args, { timeout: 300_000 })
       return { code: 0, out: stdout, err: stderr }
     } catch (error) {
       const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string }
@@ -138,7 +138,7 @@ export async function openEngine({ services }: ComposeFile, tree: string, volume
           if (running.get(needed)!.exitCode !== null) throw new Error(`${needed} ended: ${logs.get(needed)}`)
           const { code } = await finish(needed, ['node', '/opt/chatelaine/deploy/healthcheck.mjs'])
           return code === 0
-        }, 30_000) // prettier-ignore
+        }) // prettier-ignore
     }
     if (name === 'database') return startPostgres()
     if (services[name]!.restart === 'no') {

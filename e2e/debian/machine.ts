@@ -46,7 +46,7 @@ export async function openMachine(): Promise<Machine> {
 
   const run = (words: string[], input?: string | Buffer): Promise<string> =>
     new Promise((resolve, reject) => {
-      const child = execFile('nsenter', [...enter, ...words], { env, timeout: 240_000 }, (error, out, err) => {
+      const child = execFile('nsenter', [...enter, ...words], { env, timeout: 300_000 }, (error, out, err) => {
         if (error === null) resolve(out)
         else reject(new Error(`${words.at(-1)}\n${out}${err}`, { cause: error.code }))
       })

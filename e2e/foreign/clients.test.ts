@@ -10,11 +10,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test, type TestContext } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { chromium } from 'playwright-core'
 import { createApplication } from '../../src/applications/manage.ts'
 import { until } from '../../test/kit/until.ts'
 import { world, type World } from '../../test/world.ts'
 import { freePort } from '../../test/kit/ports.ts'
+import { openChromium, skip as withoutChromium } from '../chromium.ts'
 import { walk } from '../walk.ts'
 import { visitor } from './visitor.ts'
 
@@ -92,7 +92,7 @@ async function run(
 }
 
 async function listens({ origin, printed }: Site): Promise<void> {
-  await until(`it listens: ${printed()}`, () => fetch(origin).then(() => true, () => false), 60_000) // prettier-ignore
+  await until(`it listens: ${printed()}`, () => fetch(origin).then(() => true, () => false)) // prettier-ignore
 }
 
 /** What a snippet shows of who is signed in. */
@@ -138,11 +138,7 @@ suite('a library as it is, with the snippet of the guide', () => {
     await writeFile(join(folder, 'xdg-open'), `#!/bin/sh\nprintf %s "$1" >'${opened}'\n`)
     await chmod(join(folder, 'xdg-open'), 0o755)
     const site = await run(t, '@openid/appauth', { env: { PATH: `${folder}:${process.env.PATH}` } })
-    const url = await until(
-      `the browser is opened: ${site.printed()}`,
-      () => readFile(opened, 'utf8').catch(() => ''),
-      60_000,
-    )
+    const url = await until(`the browser is opened: ${site.printed()}`, () => readFile(opened, 'utf8').catch(() => ''))
     const { url: back } = await walk(url, { origin: here.facts.origin, username: 'appauth' })
     assert.equal((await fetch(back)).status, 200)
     await site.ended
@@ -151,13 +147,11 @@ suite('a library as it is, with the snippet of the guide', () => {
   })
 })
 
-const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
-const skip = existsSync(executablePath) ? false : `there is no Chromium at ${executablePath}`
 tried.add('oidc-client-ts')
 
 test(
   'oidc-client-ts in Chromium: sign-in, loadUserInfo, silent renewal, revocation and sign-out, across origins',
-  { skip },
+  { skip: withoutChromium },
   async (t) => {
     const imports = { 'oidc-client-ts': 'oidc-client-ts/dist/esm/oidc-client-ts.js', 'jwt-decode': 'jwt-decode/build/esm/index.js' } // prettier-ignore
     const modules = new Map<string, Buffer>(await Promise.all(Object.values(imports).map(async (path) => [`/${path}`, await readFile(join(packages, path))] as const))) // prettier-ignore
@@ -172,7 +166,7 @@ test(
     site.listen(0, '127.0.0.1')
     await once(site, 'listening')
     const origin = `http://127.0.0.1:${(site.address() as AddressInfo).port}`
-    const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'] }) // prettier-ignore
+    const browser = await openChromium()
     t.after(async () => {
       await browser.close()
       site.closeAllConnections()
@@ -210,7 +204,7 @@ test(
     await page.getByRole('button').first().click()
     await page.waitForURL((url) => url.origin === origin)
     await page.getByRole('button', { name: 'Sign in' }).waitFor()
-    await until('the token is revoked', async () => (await me(renewed.access_token)).status === 401, 70_000)
+    await until('the token is revoked', async () => (await me(renewed.access_token)).status === 401)
     assert.deepEqual(complaints, [])
   },
 )

@@ -94,14 +94,10 @@ suite('a client of Debian as it is, with the words of the guide', () => {
         await ended
       })
       const site = { origin: `http://localhost:${port}`, printed: log }
-      await until(
-        'Apache listens',
-        async () => {
-          if (child.exitCode !== null) throw new Error(log())
-          return fetch(site.origin, { redirect: 'manual' }).then(() => true, () => false) // prettier-ignore
-        },
-        60_000,
-      )
+      await until('Apache listens', async () => {
+        if (child.exitCode !== null) throw new Error(log())
+        return fetch(site.origin, { redirect: 'manual' }).then(() => true, () => false) // prettier-ignore
+      })
       const { headers, text: body } = await visitor(site, { ours: here.facts.origin, username: 'apache' })('/')
       assert.equal(body, 'the site')
       assert.match(headers.get('x-signed-in')!, /^DEV-apache 0x[0-9a-fA-F]{40} apache$/)
@@ -127,7 +123,7 @@ suite('a client of Debian as it is, with the words of the guide', () => {
     const url = await until('it says where to go', async () => {
       if (child.exitCode !== null) throw new Error(complaint)
       return lines[0]
-    }, 60_000) // prettier-ignore
+    }) // prettier-ignore
     const { url: back } = await walk(url, { origin: here.facts.origin, username: 'python' })
     child.stdin.end(`${back.href}\n`)
     const [code] = (await ended) as [number]

@@ -90,7 +90,6 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
   /** A browser that nobody has used. */
   async function open(): Promise<Page> {
     const context = await browser.newContext({ locale: 'en' })
-    context.setDefaultTimeout(40_000)
     return context.newPage()
   }
 
@@ -110,7 +109,7 @@ suite('Debian’s glewlwyd as an identity provider', { skip }, () => {
   /** Its page may be drawn anew while somebody types, on a slow machine, and loses what was typed: then once more. */
   async function signIn(page: Page, person: Person): Promise<void> {
     const form = page.locator('#loginbut')
-    for (let tries = 0; tries < 4; tries++) {
+    for (let tries = 0; tries < 15; tries++) {
       await enter(page, person)
       if (await form.waitFor({ state: 'detached', timeout: 8_000 }).then(() => true, () => false)) return // prettier-ignore
     }

@@ -73,7 +73,7 @@ export async function glewlwyd(given: { people: Person[]; clients: Client[] }): 
     await until('glewlwyd answers', async () => {
       if (child.exitCode !== null) throw new Error(printed)
       return fetch(`${origin}/config`).then(({ ok }) => ok, () => false) // prettier-ignore
-    }, 60_000) // prettier-ignore
+    }) // prettier-ignore
   }
 
   const remove = async (): Promise<void> => {

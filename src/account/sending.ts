@@ -4,6 +4,7 @@ import type { Caller } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { openLimit } from '../http/limits.ts'
 import type { Db } from '../store/db.ts'
+import { pagesBudgetOf } from '../store/sponsor-budget.ts'
 import { parseUserId, type Hex, type UserId } from '../ids.ts'
 import type { AccountSending, Rehearsed, Sender } from '../oauth/account/slices.ts'
 import { readTokenFacts } from '../tokens/read.ts'
@@ -45,6 +46,11 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
       )
   }
   return {
+    sendable: async (_owner, chainId) => {
+      const chain = app.chains.get(chainId)
+      if (chain?.gas !== 'sponsor' || (await hasPagesBudget(app.db, chainId))) return 'all'
+      return [...(chain.topUpContracts ?? [])]
+    },
     rehearse: async (sender, chainId, order) => {
       const { accountId } = sender
       const caller = await callerOf(sender, chainId)
@@ -81,6 +87,16 @@ export function accountSending(app: App, callerOf: CallerOf, forms: SubjectForms
       return row === null ? null : entryOfWrite(app, callerFor(owner, chainId), chain, row)
     },
   }
+}
+
+/** Returns whether sponsors pay for what users send from these pages on a network. */
+async function hasPagesBudget(db: Db, chainId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('networks')
+    .select(['pages_per_user', 'pages_per_day'])
+    .where('chain_id', '=', chainId)
+    .executeTakeFirst()
+  return row !== undefined && pagesBudgetOf(row) !== null
 }
 
 /** Returns the username of the identity that the recipient was named by; null if it has never signed in. */

@@ -47,5 +47,6 @@ const untried = ({ gas }: NetworkFacts, given: NetworkChanges): FieldError[] =>
     : []
 
 function refuseIfAny(errors: FieldError[]): void {
-  if (errors.length > 0) throw new AppError('invalid_request', errors.map(({ detail }) => detail).join(' '), { errors })
+  if (errors.length > 0)
+    throw new AppError('invalid_request', [...new Set(errors.map(({ detail }) => detail))].join(' '), { errors })
 }

@@ -286,9 +286,22 @@ test('a network keeps its chain for ever, and what else is said of it can be cha
   assert.deepEqual([changed!.blockVerification, changed!.feeCapGwei], ['count', 7])
   await bind({})
   const { applications, readFrom, native, backfill, sponsors, ...others } = (await listNetworks(db))[0]!
-  const { sponsorPerDay, sponsorLow, sponsorSpent, topUpContracts, backfillFrom, backfillProgress, ...facts } = others
+  const {
+    sponsorPerDay,
+    sponsorLow,
+    sponsorSpent,
+    topUpContracts,
+    pagesPerUser,
+    pagesPerDay,
+    backfillFrom,
+    backfillProgress,
+    ...facts
+  } = others
   assert.deepEqual([backfillFrom, backfillProgress], [null, null])
-  assert.deepEqual([sponsorPerDay, sponsorLow, sponsorSpent, topUpContracts], [null, null, '0', []])
+  assert.deepEqual(
+    [sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay, sponsorSpent, topUpContracts],
+    [null, null, null, null, '0', []],
+  )
   assert.deepEqual([facts, readFrom, native, backfill, sponsors], [sepolia, null, null, null, 0])
   assert.ok(applications > 0)
 })

@@ -9,7 +9,15 @@ import type { Database } from '../store/rows.ts'
 import { rowOf } from './columns.ts'
 import type { StoredFacts } from './wire.ts'
 
-type Unsaid = 'gasSpace' | 'delegate' | 'topUpContracts' | 'sponsorPerDay' | 'sponsorLow' | 'backfillFrom'
+type Unsaid =
+  | 'gasSpace'
+  | 'delegate'
+  | 'topUpContracts'
+  | 'sponsorPerDay'
+  | 'sponsorLow'
+  | 'pagesPerUser'
+  | 'pagesPerDay'
+  | 'backfillFrom'
 /** The facts of a network that users and programs need; its nodes are separate. */
 export type NetworkFacts = { chainId: number; name: string } & Omit<StoredFacts, Unsaid> &
   Partial<Pick<StoredFacts, Unsaid>>
@@ -48,6 +56,8 @@ const facts = rowOf<StoredFacts, Selectable<Database['networks']>>({
   },
   sponsorPerDay: { column: 'sponsor_per_day', unsaid: null },
   sponsorLow: { column: 'sponsor_low', unsaid: null },
+  pagesPerUser: { column: 'pages_per_user', unsaid: null },
+  pagesPerDay: { column: 'pages_per_day', unsaid: null },
   // No default: opening a network does not set it, so a value that an operator set remains.
   backfillFrom: { column: 'backfill_from' },
 })
@@ -67,6 +77,8 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
     topUpContracts,
     sponsorPerDay,
     sponsorLow,
+    pagesPerUser,
+    pagesPerDay,
     backfillFrom = null,
   } = { ...unsaid, ...network }
   const problems: FieldError[] = []
@@ -99,9 +111,15 @@ export function explainNetwork(network: NetworkFacts): FieldError[] {
   for (const [field, what, wei] of [
     ['sponsorPerDay', 'What its sponsors may spend in a day', sponsorPerDay],
     ['sponsorLow', 'The balance below which a sponsor counts as low', sponsorLow],
+    ['pagesPerUser', 'The gas budget of a user of the account pages', pagesPerUser],
+    ['pagesPerDay', 'The gas budget of the account pages', pagesPerDay],
   ] as const)
     if (wei !== null && amountIn(wei) === null)
       refuse(field, `${what} must be wei: decimal digits of a number below 2^256.`)
+  // A change gives one of them at least, and its error names that one.
+  if ((pagesPerUser === null) !== (pagesPerDay === null))
+    for (const field of ['pagesPerUser', 'pagesPerDay'] as const)
+      refuse(field, 'The gas budget of the account pages needs both amounts: per user, and for all users.')
   if (backfillFrom !== null && !(Number.isSafeInteger(backfillFrom) && backfillFrom >= 0))
     refuse('backfillFrom', 'The first block to index must be a whole number, 0 or greater.')
   for (const [page, value] of [

@@ -9,6 +9,7 @@ import { readNativeDecimals } from '../native-decimals.ts'
 import type { RootDb } from '../store/db.ts'
 import type { Telemetry } from '../telemetry.ts'
 import type { NetworkFacts } from './network-facts.ts'
+import type { StoredFacts } from './wire.ts'
 import { bindNetwork, checkNetwork, explorerOf, readNetworks, templatesAt } from './networks.ts'
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 import { every, type Clock } from '../clock.ts'
@@ -37,6 +38,8 @@ export const NETWORK_KEYS = [
   'NETWORK_TOPUP_CONTRACTS',
   'NETWORK_SPONSOR_PER_DAY_WEI',
   'NETWORK_SPONSOR_LOW_WEI',
+  'NETWORK_PAGES_PER_USER_WEI',
+  'NETWORK_PAGES_PER_DAY_WEI',
 ] as const satisfies (keyof Config)[]
 
 const RETRY_EVERY_MS = 5_000
@@ -87,7 +90,18 @@ export const settingsNetwork = (
   topUpContracts: readContracts(config),
   sponsorPerDay: config.NETWORK_SPONSOR_PER_DAY_WEI?.toString() ?? null,
   sponsorLow: config.NETWORK_SPONSOR_LOW_WEI?.toString() ?? null,
+  ...readPagesBudget(config),
 })
+
+/** Reads the gas budget of the account pages. @throws Error  if only one amount is set */
+function readPagesBudget({
+  NETWORK_PAGES_PER_USER_WEI: perUser,
+  NETWORK_PAGES_PER_DAY_WEI: perDay,
+}: NetworkSettings): Pick<StoredFacts, 'pagesPerUser' | 'pagesPerDay'> {
+  if ((perUser === undefined) !== (perDay === undefined))
+    throw new Error('Set both NETWORK_PAGES_PER_USER_WEI and NETWORK_PAGES_PER_DAY_WEI, or neither.')
+  return { pagesPerUser: perUser?.toString() ?? null, pagesPerDay: perDay?.toString() ?? null }
+}
 
 /** Reads the addresses. @throws Error  naming the setting */
 function readContracts({ NETWORK_TOPUP_CONTRACTS: text = '' }: NetworkSettings): Hex[] {

@@ -302,6 +302,16 @@ const facts = {
   sponsorLow: Nullable(
     wei('Balance below which a sponsor is low, wei; null for the current cost of a hundred top-ups'),
   ),
+  pagesPerUser: Nullable(
+    wei(
+      'Maximum that its sponsors spend in 24 hours on transfers of one user from the account pages, wei; null for nothing. Set both',
+    ),
+  ),
+  pagesPerDay: Nullable(
+    wei(
+      'Maximum that its sponsors spend in 24 hours on transfers of all users from the account pages, wei; null for nothing',
+    ),
+  ),
   backfillFrom: Nullable(
     Type.Integer({
       description: 'First block of the backfill; null for the setting BACKFILL_FROM_BLOCK',
@@ -411,6 +421,8 @@ export const ListedNetwork = Type.Object(
         topUpContracts: [],
         sponsorPerDay: null,
         sponsorLow: null,
+        pagesPerUser: null,
+        pagesPerDay: null,
         backfillFrom: null,
         sponsorSpent: '0',
         sponsors: 0,

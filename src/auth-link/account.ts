@@ -23,6 +23,7 @@ const READS = [
   'readMessages',
   'readSignatures',
   'look',
+  'sendable',
 ] as const
 const SENDS = ['rehearse', 'send'] as const
 type AccountVerb = (typeof READS)[number] | (typeof SENDS)[number]
@@ -121,6 +122,6 @@ export function accountThrough(app: App, keys: PrivateKeys, apiUrl: string): Acc
     // A token is for one network, but signatures are listed for all.
     readSignatures: async (owner, page) =>
       (await ask('readSignatures', owner, app.networks.keys().next().value ?? 0, page)) as never,
-    sending: { rehearse: verb('rehearse'), send: verb('send'), look: verb('look') },
+    sending: { rehearse: verb('rehearse'), send: verb('send'), look: verb('look'), sendable: verb('sendable') },
   }
 }

@@ -13,6 +13,9 @@ const orDefault =
   (text: string): T | null =>
     text === 'default' ? null : read(text)
 
+/** Reads an amount; `none` removes it. */
+const orNone = (text: string): string | null => (text === 'none' ? null : text)
+
 type SaidFacts = { [F in keyof NetworkChanges]-?: StoredFacts[F] }
 type Pages = { explorerTx: string; explorerAddress: string; explorerBlock: string }
 
@@ -50,6 +53,16 @@ export const factWays: Ways<SaidFacts & Pages> = {
     '--sponsor-low <wei>',
     'balance below which a sponsor is low, wei; `default`: the cost of a hundred top-ups',
     orDefault(String),
+  ],
+  pagesPerUser: [
+    '--pages-per-user <wei>',
+    'maximum that its sponsors spend in 24 hours on transfers of one user from the account pages, wei; requires --pages-per-day; `none`: nothing',
+    orNone,
+  ],
+  pagesPerDay: [
+    '--pages-per-day <wei>',
+    'maximum that its sponsors spend in 24 hours on transfers of all users from the account pages, wei; `none`: nothing',
+    orNone,
   ],
   backfillFrom: [
     '--backfill-from <block>',

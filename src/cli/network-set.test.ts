@@ -38,6 +38,19 @@ test('of a network that is there what is named is changed and nothing else, and 
   assert.equal(last.after.backfillFrom, null)
 })
 
+test('the account pages get a gas budget with both amounts, or none', async () => {
+  const before = await show()
+  const half = await set('--pages-per-user', '5')
+  assert.deepEqual([half.code, half.err.match(/needs both amounts/g)?.length], [1, 1])
+  assert.deepEqual(await show(), before)
+  const given = await set('--gas', 'topup', '--pages-per-user', '5', '--pages-per-day', '70')
+  assert.match(given.out, /^  Account pages +gas budget 5 wei per user and 70 wei in total, in 24 hours$/m)
+  assert.deepEqual(await show(), { ...before, gas: 'topup', pagesPerUser: '5', pagesPerDay: '70' })
+  assert.equal((await set('--pages-per-day', 'none')).code, 1)
+  assert.equal((await set('--gas', 'self', '--pages-per-user', 'none', '--pages-per-day', 'none')).code, 0)
+  assert.deepEqual(await show(), before)
+})
+
 test('contracts whose writes accounts send themselves are replaced as a whole, named once each, until `none`', async () => {
   const named = await set('--topup-contract', PROBE, '--topup-contract', OTHER, '--topup-contract', PROBE)
   assert.match(named.out, /after its next start: topUpContracts\.[^]*^  Called directly .*\n +0x5fbd/m)

@@ -11,7 +11,13 @@ import { actsOf, type KnownNetwork } from './registry.ts'
 import type { Shell } from './shell.ts'
 
 /** Fields that take effect at once in every process, or from the next group of accounts on. Others need a restart. */
-const AT_ONCE = new Set<string>(['sponsorPerDay', 'sponsorLow', 'backfillFrom'] satisfies (keyof NetworkChanges)[])
+const AT_ONCE = new Set<string>([
+  'sponsorPerDay',
+  'sponsorLow',
+  'pagesPerUser',
+  'pagesPerDay',
+  'backfillFrom',
+] satisfies (keyof NetworkChanges)[])
 
 /**
  * Adds `chatelaine network set`: changes only the given fields of a network.

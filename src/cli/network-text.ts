@@ -16,6 +16,7 @@ export function describe(one: DescribedNetwork): string {
     ['Gas', gasOf(one)],
     ['Called directly', one.topUpContracts.length === 0 ? null : topUpsOf(one)],
     ['Sponsors spent', one.gas === 'self' ? null : spentOf(one)],
+    ['Account pages', one.gas === 'self' ? null : pagesOf(one)],
     ['Sponsor is low', one.gas === 'self' ? null : lowOf(one)],
     ['Owed delegations', one.owedDelegations === 0 ? null : owedOf(one)],
     ['Nodes', nodesOf(one)],
@@ -54,6 +55,11 @@ const topUpsOf = ({ gas, topUpContracts }: DescribedNetwork): string[] => [
 
 const spentOf = ({ sponsorPerDay, sponsorSpent }: DescribedNetwork): string =>
   `${sponsorSpent} wei in 24 hours${sponsorPerDay === null ? '; no limit beyond the application budgets' : ` of ${sponsorPerDay}`}`
+
+const pagesOf = ({ pagesPerUser, pagesPerDay }: DescribedNetwork): string =>
+  pagesPerUser === null
+    ? 'no gas budget'
+    : `gas budget ${pagesPerUser} wei per user and ${pagesPerDay} wei in total, in 24 hours`
 
 const lowOf = ({ sponsorLow }: DescribedNetwork): string =>
   sponsorLow === null ? 'below the cost of a hundred top-ups' : `below ${sponsorLow} wei`

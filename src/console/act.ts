@@ -4,6 +4,7 @@ import { forgetApplication } from '../applications/registry.ts'
 import { AppError } from '../errors.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { Actor } from '../operator/actions.ts'
+import { shownText } from '../http/page.ts'
 import { PageError } from '../texts/page-error.ts'
 import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.ts'
 import type { Texts } from '../texts/en.ts'
@@ -23,10 +24,12 @@ export function registerActions(app: App, door: ConsoleDoor): void {
       if (!mayDo(role, name)) throw new PageError('insufficient_scope', ({ console: texts }) => texts.notAllowed)
       if (action.isSensitive) {
         if (!requireFresh(back)) return back
-        if (target === '' || form.confirm?.trim() !== target)
+        const typed = form.confirm?.trim()
+        // A name with hidden characters can only be typed as it is shown.
+        if (target === '' || (typed !== target && typed !== shownText(target)))
           throw new PageError('invalid_request', ({ console: texts }) => texts.notTyped)
       }
-      const actor: Actor = { name: userId, via: 'console', log: app.telemetry.log }
+      const actor: Actor = { name: userId, via: 'console', role, log: app.telemetry.log }
       const acts = operatorActs(registry, actor, (clientId) => forgetApplication(app, clientId))
       const done = await action.run({ acts, app, by: userId }, target, form).catch(inWords)
       // A secret is on this one page only: not in an address, and not in the database.

@@ -3,9 +3,10 @@ import { AppError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
 import { operatorActs } from '../operator/acts.ts'
-import { isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
+import { includesRole, isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
 import { PageError } from '../texts/page-error.ts'
 import { limitsCommand, limitsOf } from './application-limits.ts'
+import { sponsorLimitsCommand, sponsorLimitsOf } from './sponsor-limits.ts'
 import { applicationPath, quoted, transactionPath, userPath } from './layout.ts'
 
 type Acts = ReturnType<typeof operatorActs>
@@ -124,15 +125,11 @@ export const ACTIONS = {
     least: 'operator',
     isSensitive: true,
     back: () => '/console/networks',
-    command: (target, { perDay, low }) =>
-      `chatelaine network set ${quoted(target)}${perDay ? ` --sponsor-per-day ${quoted(perDay)}` : ''}${low ? ` --sponsor-low ${quoted(low)}` : ''}`,
-    run: async ({ acts, app }, target, { perDay, low }) => {
+    command: (target, form) => `chatelaine network set ${quoted(target)}${sponsorLimitsCommand(form)}`,
+    run: async ({ acts, app }, target, form) => {
       if (target === app.config.NETWORK_NAME)
         throw new PageError('invalid_request', ({ console: words }) => words.networks.fromSettings)
-      return acts.updateNetwork(target, {
-        ...(perDay ? { sponsorPerDay: perDay } : {}),
-        ...(low ? { sponsorLow: low } : {}),
-      })
+      return acts.updateNetwork(target, sponsorLimitsOf(form))
     },
   },
   'add-operator': {
@@ -159,11 +156,6 @@ export const ACTIONS = {
 } as const satisfies Record<string, ConsoleAction>
 
 export type ActionName = keyof typeof ACTIONS
-
-const RANKS: Record<ConsoleRole, number> = { owner: 0, operator: 1, support: 2, viewer: 3 }
-
-/** Returns whether a role includes another one. */
-export const includesRole = (role: ConsoleRole, least: ConsoleRole): boolean => RANKS[role] <= RANKS[least]
 
 /** Returns whether a role may do an action. */
 export const mayDo = (role: ConsoleRole, action: ActionName): boolean => includesRole(role, ACTIONS[action].least)

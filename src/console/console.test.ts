@@ -167,6 +167,49 @@ async function csrfFor(browser: Browser, role: ConsoleRole): Promise<string> {
   return csrf
 }
 
+test('no role locks out a higher one: freezes and sign-outs of operators, by every identity of their accounts', async () => {
+  const { app } = world
+  const browsers = new Map<ConsoleRole, { browser: Browser; csrf: string }>()
+  for (const role of CONSOLE_ROLES) {
+    const { browser } = await visit(`the-${role}`, role)
+    browsers.set(role, { browser, csrf: await csrfFor(browser, role) })
+  }
+  // An account whose first identity has no role, and whose second one is an owner's.
+  const { browser: linked } = await visit('plain', null)
+  await linked.submit(await linked.submit(await linked.go('/account/security'), '/account/identities/add'), '/sign-in/', { username: 'crown' }) // prettier-ignore
+  await putOperator(app, { userId: 'DEV-crown', role: 'owner' })
+  for (const role of CONSOLE_ROLES) {
+    await visit(`a-${role}`, role)
+    await visit(`b-${role}`, role)
+  }
+  for (const action of ['freeze', 'sign-out'] as const)
+    for (const by of ['owner', 'operator', 'support'] as const)
+      for (const [target, of] of [
+        ['DEV-plain', 'owner'],
+        ['DEV-crown', 'owner'],
+        ...CONSOLE_ROLES.map((role) => [`DEV-${action === 'freeze' ? 'a' : 'b'}-${role}`, role] as const),
+      ] as const) {
+        const { browser, csrf } = browsers.get(by)!
+        const isLower = CONSOLE_ROLES.indexOf(by) > CONSOLE_ROLES.indexOf(of)
+        const offered = (await browser.go(`/console/users/${target}`)).text.includes(`/console/act/${action}"`)
+        const page = await post(browser, action, { target, csrf })
+        const what = `${action} of ${target} by ${by}`
+        assert.equal(page.status, isLower ? 403 : 200, `${what}: ${textOf(page.text)}`)
+        if (isLower) assert.match(textOf(page.text), /belongs to an operator with a higher role/)
+        if (isLower) assert.ok(!offered, what)
+        if (action === 'freeze') await app.db.updateTable('accounts').set({ frozen_at: null }).execute()
+      }
+  const { db, sealKeys } = app
+  const none = { clock: app.clock, end: async () => {} }
+  // The command line and the operator API have the power of an owner: they give roles.
+  for (const via of ['command', 'api'] as const)
+    await operatorActs({ db, readSealKeys: async () => sealKeys }, { name: 'mira', via }).signOut('DEV-crown', none)
+  // A row that the authorization server did not write protects nobody.
+  await db.updateTable('operators').set({ seal: 'forged' }).where('user_id', '=', 'DEV-crown').execute()
+  const { browser, csrf } = browsers.get('support')!
+  assert.equal((await post(browser, 'sign-out', { target: 'DEV-plain', csrf })).status, 200)
+})
+
 test('an owner gives and ends roles, under their own name in the record, but never their own', async () => {
   const { browser } = await visit('olga', 'owner')
   const page = await browser.go('/console/operators')
@@ -198,7 +241,7 @@ test('two owners who remove or demote each other at once leave one owner', async
       await putOperator({ db, sealKeys }, { userId, role: 'owner' })
     // Both roles were read before: each request has passed the check of its page.
     const end = (by: 'DEV-olga' | 'DEV-otto', how: 'remove' | 'demote') => {
-      const acts = operatorActs({ db, readSealKeys: async () => sealKeys }, { name: by, via: 'console' })
+      const acts = operatorActs({ db, readSealKeys: async () => sealKeys }, { name: by, via: 'console', role: 'owner' })
       const other = by === 'DEV-olga' ? 'DEV-otto' : 'DEV-olga'
       return how === 'remove' ? acts.removeOperator(other) : acts.addOperator(other, 'viewer')
     }

@@ -4,9 +4,11 @@ import { listNetworks } from '../applications/networks.ts'
 import { AppError } from '../errors.ts'
 import { listSponsors } from '../sponsors/list.ts'
 import type { ListedSponsor } from '../sponsors/wire.ts'
+import { spentOfPages } from '../store/sponsor-budget.ts'
 import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
 import type { ConsoleDoor, ConsoleVisit } from './door.ts'
+import { sponsorLimitInputs } from './sponsor-limits.ts'
 import { card, doneHtml, linkTo, mono, nativeHtml, table, userPath } from './layout.ts'
 
 type ConsoleNetwork = Awaited<ReturnType<typeof listNetworks>>[number]
@@ -20,9 +22,10 @@ export function networksPage(app: App, door: ConsoleDoor): void {
     const rows = networks.map((one) => networkRow(app, words, one, cursors.get(one.chainId)))
     const titles = [texts.name, texts.transactions, texts.history, texts.node, texts.silent, texts.gas, texts.spent]
     const title = words.console.nav.networks
+    const cards = await Promise.all(networks.map((one) => cardOf(app, visit, one)))
     const body = html`!${doneHtml(words, query.done)} !${card(title, table(words, titles, rows, title), 'h1')}
     !${card(texts.sponsors, `${sponsorsHtml(app, words, sponsors, networks)}${app.chains.size === 0 ? html`<p class="muted">${words.console.noNode}</p>` : ''}`)}
-    !${networks.map((one) => formsOf(app, visit, one)).join('')}`
+    !${cards.join('')}`
     return { place: 'networks', title, body }
   })
 }
@@ -91,12 +94,9 @@ function daysLeft({ balance }: ListedSponsor, network: ConsoleNetwork | undefine
   return share === 0n ? null : String(BigInt(balance) / share)
 }
 
-/** Renders the actions of a network: sponsors and their limits. */
-function formsOf(
-  { config }: App,
-  visit: ConsoleVisit,
-  { name, gas, sponsorPerDay, sponsorLow }: ConsoleNetwork,
-): string {
+/** Renders what the account pages may spend, and the actions of a network: sponsors and their limits. */
+async function cardOf(app: App, visit: ConsoleVisit, network: ConsoleNetwork): Promise<string> {
+  const { name, gas, sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay } = network
   if (gas === 'self') return ''
   const texts = visit.words.console.networks
   const input = (field: string, label: string, value: string) => {
@@ -105,15 +105,37 @@ function formsOf(
       <label for="${id}">${label}</label><input id="${id}" name="${field}" value="${value}" autocomplete="off" />
     </div>`
   }
-  const limits = { perDay: sponsorPerDay ?? '', low: sponsorLow ?? '' }
+  const limits = { sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay }
   const forms = [
     actionForm(visit, 'create-sponsor', name, { html: input('name', texts.sponsorName, ''), values: { name: 'NAME' } }),
-    name === config.NETWORK_NAME
+    name === app.config.NETWORK_NAME
       ? ''
       : actionForm(visit, 'set-network', name, {
-          html: `${input('perDay', texts.perDay, limits.perDay)}${input('low', texts.lowBelow, limits.low)}`,
-          values: { perDay: limits.perDay === '' ? 'WEI' : limits.perDay, low: limits.low === '' ? 'WEI' : limits.low },
+          html: sponsorLimitInputs(visit.words, { name, ...limits }),
+          values: Object.fromEntries(Object.entries(limits).map(([field, wei]) => [field, wei ?? ''])),
         }),
   ].join('')
-  return forms === '' ? '' : card(name, forms)
+  return card(name, `${await pagesHtml(app, visit.words, network)}${forms}`)
+}
+
+/** Renders the gas budget of the account pages. Without one, users of a network that sponsors pay for send nothing there. */
+async function pagesHtml(
+  app: App,
+  words: Texts,
+  { chainId, gas, pagesPerUser, pagesPerDay }: ConsoleNetwork,
+): Promise<string> {
+  const texts = words.console.networks
+  if (pagesPerUser === null || pagesPerDay === null)
+    return html`<p class="${gas === 'sponsor' ? 'notice' : 'muted'}">
+      ${gas === 'sponsor' ? texts.pagesSendNothing : texts.pagesNoBudget}
+    </p>`
+  const native = (wei: bigint) => nativeHtml(app, words, chainId, wei)
+  return html`<dl class="facts">
+    <dt>${texts.limits.pagesPerUser}</dt>
+    <dd>!${native(BigInt(pagesPerUser))}</dd>
+    <dt>${texts.limits.pagesPerDay}</dt>
+    <dd>!${native(BigInt(pagesPerDay))}</dd>
+    <dt>${texts.pagesSpent}</dt>
+    <dd>!${native(await spentOfPages(app.db, chainId))}</dd>
+  </dl>`
 }

@@ -3,6 +3,7 @@ import type { App } from '../app.ts'
 import { checksumAddress } from '../digits.ts'
 import { toHex } from '../hex.ts'
 import { toOperation } from '../transactions/operation.ts'
+import { inOrder } from '../transactions/read/transitions.ts'
 import { decodedCall } from './calls.ts'
 import { readRules } from './signer-rules.ts'
 import type { ConsoleContent, ConsoleVisit } from './door.ts'
@@ -42,7 +43,7 @@ export async function operationContent(app: App, { words }: ConsoleVisit, id: st
     ]
   })
   const revert = row.revert as { reason?: string } | null
-  const transitions = row.transitions.map(({ state, at, blockNumber }) => [
+  const transitions = inOrder(row.transitions).map(({ state, at, blockNumber }) => [
     html`${state}`,
     time(words, at),
     blockNumber === undefined ? '' : html`${blockNumber}`,

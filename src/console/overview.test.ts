@@ -82,6 +82,33 @@ test('each problem is named with its next step, as soon as a table or the signer
   signer.health = before
 })
 
+test('ten stopped accounts are named, the longest stopped first, and a thousand more are counted', async () => {
+  const { db } = world.app
+  const stop = async (from: number, to: number) => {
+    const each = sql`generate_series(${from}::int, ${to}::int) as i`
+    const address = sql`substr(sha256(i::text::bytea), 1, 20)`
+    await sql`insert into accounts (account_id, user_id, address) select lpad(i::text, 32, '0')::uuid, 'DEV-stopped' || i, ${address} from ${each}`.execute(db) // prettier-ignore
+    await sql`insert into stopped_lanes (chain_id, sender, nonce, reason, created_at)
+      select 7, ${address}, i, 'x', timestamptz '2026-01-01' - i * interval '1 second' from ${each}`.execute(db)
+  }
+  const named = async () => (await said()).filter((one) => /stopped/.test(one))
+  await stop(1, 10)
+  const ten = await named()
+  assert.deepEqual(
+    ten.map((one) => /DEV-stopped\d+/.exec(one)?.[0]),
+    Array.from({ length: 10 }, (_, index) => `DEV-stopped${10 - index}`),
+  )
+  await stop(11, 12)
+  assert.match((await named()).at(-1)!, /^2 further accounts are stopped/)
+  await stop(13, 1_010)
+  assert.match((await named()).at(-1)!, /^1000 further accounts are stopped/)
+  await stop(1_011, 1_011)
+  const most = await named()
+  assert.match(most.at(-1)!, /^1000\+ further accounts are stopped/)
+  assert.match(most[0]!, /DEV-stopped1011 /)
+  await db.deleteFrom('stopped_lanes').execute()
+})
+
 test('requests are counted once, by hour, and the page shows numbers as a drawing and as a table', async () => {
   const { app } = world
   await storeActivity(app)

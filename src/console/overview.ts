@@ -67,7 +67,7 @@ const HEIGHT = 56
 /** Renders bars of 24 hours with their numbers in a table: nothing is readable from the drawing alone. */
 function chart(words: Texts, title: string, { lastHour, lastDay, hours }: ActivitySeries): string {
   const { overview: texts } = words.console
-  const number = (count: number) => new Intl.NumberFormat(words.locale).format(count)
+  const { format: number } = new Intl.NumberFormat(words.locale)
   const most = Math.max(1, ...hours.map(({ count }) => count))
   const wide = WIDTH / hours.length
   const bars = hours.map(({ count }, index) => {

@@ -9,7 +9,8 @@ import { fromHex, toHex } from '../hex.ts'
 import { accountIdOf } from '../ids.ts'
 import { createApplication } from '../applications/manage.ts'
 import { listActions } from '../operator/actions.ts'
-import { putOperator } from '../operator/operators.ts'
+import { shownText } from '../http/page.ts'
+import { putOperator, readRole } from '../operator/operators.ts'
 import { grantRoles } from '../store/roles.ts'
 import { toWord } from '../store/bytes.ts'
 import { en } from '../texts/en.ts'
@@ -78,6 +79,21 @@ test('one box finds transactions by id and hash, users by id, address and name, 
   assert.match(await find('demo'), /Applications Demo application demo/)
   for (const text of ['', 'tx_none', `0x${'00'.repeat(32)}`, '%', '<script>', '\u0000', 'x'.repeat(5_000)])
     assert.match(await find(text.slice(0, 3_000)), /No transaction, user or application/)
+})
+
+test('a transaction counts up to 200 earlier open nonces, and says when there are more', async () => {
+  const { db } = world.app
+  const other = accountIdOf('DEV', 'queue')
+  const id = await write(900, { account_id: other, sender: fromHex(addressOf('DEV-queue')) })
+  const add = (from: number, to: number) =>
+    sql`insert into transactions (id, account_id, client_id, chain_id, sender, nonce, target, value, data, abi, gas_limit, max_fee, state, transitions)
+      select 'tx_queue' || i, account_id, client_id, chain_id, sender, i, target, value, data, abi, gas_limit, max_fee, 'SUBMITTED', '[]'
+      from transactions, generate_series(${from}::int, ${to}::int) as i where id = ${id}`.execute(db)
+  const shown = async () => textOf((await go(`/console/transactions/${id}`)).text)
+  await add(1, 200)
+  assert.match(await shown(), /Earlier open nonces of the account: 200\. The first one is 1\./)
+  await add(201, 201)
+  assert.match(await shown(), /Earlier open nonces of the account: 200\+\. The first one is 1\./)
 })
 
 test('a transaction shows its call, attempts, and the problem that it waits for; support cancels it', async () => {
@@ -208,16 +224,48 @@ test('limits of sponsors are set by the name of the network, and not of one that
     .values({ chain_id: 9, name: 'orchard', genesis_hash: hash('09'), gas: 'topup' })
     .execute()
   const page = await go('/console/networks')
-  const set = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: '1000', low: '' })
+  const set = await browser.submit(page, '/act/set-network', {
+    confirm: 'orchard',
+    sponsorPerDay: '1000',
+    sponsorLow: '',
+  })
   assert.match(textOf(set.text), new RegExp(en.console.done))
   const row = await db.selectFrom('networks').selectAll().where('name', '=', 'orchard').executeTakeFirstOrThrow()
   assert.deepEqual([row.sponsor_per_day, row.sponsor_low], ['1000', null])
-  const wrong = await browser.submit(page, '/act/set-network', { confirm: 'orchard', perDay: 'much' })
+  const wrong = await browser.submit(page, '/act/set-network', { confirm: 'orchard', sponsorPerDay: 'much' })
   assert.equal(wrong.status, 400)
   const csrf = /name="csrf" value="([^"]+)"/.exec(page.text)![1]!
-  const form = new URLSearchParams({ csrf, target: config.NETWORK_NAME, confirm: config.NETWORK_NAME, perDay: '1' })
+  const form = new URLSearchParams({
+    csrf,
+    target: config.NETWORK_NAME,
+    confirm: config.NETWORK_NAME,
+    sponsorPerDay: '1',
+  })
   const settings = await browser.go('/console/act/set-network', { method: 'POST', body: form })
   assert.match(textOf(settings.text), /The settings of the server define this network/)
+})
+
+test('names that reorder their surroundings are shown as code points on every page, and forms still name their target', async () => {
+  const { app } = world
+  const hostile = 'nell\u202Erenwo\u2066'
+  const userId = `DEV-${hostile}`
+  await app.db.updateTable('identities').set({ username: hostile, email: `${hostile}@example.com` }).where('subject', '=', 'una').execute() // prettier-ignore
+  await putOperator(app, { userId, role: 'viewer' })
+  const id = await write(40, { reference: hostile, abi: `function ${hostile}()` })
+  await app.db.insertInto('waits').values({ chain_id: 31_337, sender, nonce: 40, trouble: 'fee_cap_reached', detail: hostile, since: new Date() }).execute() // prettier-ignore
+  await app.db.updateTable('networks').set({ coin: hostile }).execute()
+  const paths = ['', '/applications', '/networks', '/policy', '/audit', '/operators', `/search?q=${encodeURIComponent(userId)}`, '/users/DEV-una', `/transactions/${id}`] // prettier-ignore
+  const pages = await Promise.all(paths.map((path) => go(`/console${path}`)))
+  const texts = pages.map(({ text }) => text).join('')
+  assert.doesNotMatch(texts, /\p{Bidi_Control}/u)
+  assert.ok(texts.split('⟨U+202E⟩').length > 6)
+  await putOperator(app, { userId: 'DEV-opal', role: 'owner' })
+  const removed = await browser.submit(await go('/console/operators'), '/act/remove-operator', {
+    confirm: shownText(userId),
+  })
+  assert.match(textOf(removed.text), new RegExp(en.console.done))
+  assert.equal(await readRole(app, userId), null)
+  await putOperator(app, { userId: 'DEV-opal', role: 'operator' })
 })
 
 test(
@@ -245,7 +293,7 @@ test(
         ['/applications/shop', 'suspend', {}],
         ['/applications/shop', 'resume', { confirm: 'shop' }],
         ['/applications/shop', 'update-application', { confirm: 'shop', 'writes-day': '9' }],
-        ['/networks', 'set-network', { confirm: 'orchard', perDay: '7', low: '' }],
+        ['/networks', 'set-network', { confirm: 'orchard', sponsorPerDay: '7', sponsorLow: '' }],
       ] as const) {
         const page = await browser.submit(await go(`/console${path}`), `/act/${action}`, fields)
         assert.match(textOf(page.text), new RegExp(en.console.done), `${action}: ${textOf(page.text)}`)

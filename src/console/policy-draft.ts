@@ -4,7 +4,7 @@ import { AppError } from '../errors.ts'
 import { MAX_DRAFT_BYTES, MAX_TRIED, type PolicyDifference, type PolicyTrial } from '../signer-wire/wire.ts'
 import { PageError } from '../texts/page-error.ts'
 import type { Texts } from '../texts/en.ts'
-import { includesRole } from './actions.ts'
+import { includesRole } from '../operator/operators.ts'
 import type { ConsoleDoor, ConsoleVisit } from './door.ts'
 import { card, code, facts, linkTo, mono, table, time, transactionPath, userPath } from './layout.ts'
 

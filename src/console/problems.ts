@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { listStopped } from '../transactions/recovery/resume.ts'
+import { countStopped, listStopped } from '../transactions/recovery/resume.ts'
 import type { ConsoleTexts } from '../texts/console.ts'
 import { userPath } from './layout.ts'
 
@@ -12,8 +12,9 @@ export type ConsoleProblem = {
   href: string | null
 }
 
-/** Stopped accounts that the overview names. */
+/** Stopped accounts that the overview names, and those that it counts besides. */
 const MAX_NAMED = 10
+const MAX_COUNTED = 1_000
 /** Blocks that transfers may be behind transactions: a busy network, and a history that has just begun. */
 const HISTORY_BEHIND = 100
 /** Blocks that a network may be behind its nodes. */
@@ -46,16 +47,18 @@ const minor = (say: ConsoleProblem['say'], href: string | null = null): ConsoleP
 })
 
 async function stoppedAccounts({ db }: App): Promise<ConsoleProblem[]> {
-  const stopped = await listStopped(db)
-  const named = stopped
-    .slice(0, MAX_NAMED)
-    .map(({ userId, chainId, nonce, resumeAskedAt }) =>
-      resumeAskedAt === null
-        ? urgent((words) => words.stopped(userId, String(chainId), String(nonce)), userPath(userId))
-        : minor((words) => words.resuming(userId, String(chainId), String(nonce)), userPath(userId)),
-    )
-  const more = stopped.length - named.length
-  return more === 0 ? named : [...named, urgent((words) => words.more(String(more)))]
+  const [stopped, count] = await Promise.all([
+    listStopped(db, MAX_NAMED),
+    countStopped(db, MAX_NAMED + MAX_COUNTED + 1),
+  ])
+  const named = stopped.map(({ userId, chainId, nonce, resumeAskedAt }) =>
+    resumeAskedAt === null
+      ? urgent((words) => words.stopped(userId, String(chainId), String(nonce)), userPath(userId))
+      : minor((words) => words.resuming(userId, String(chainId), String(nonce)), userPath(userId)),
+  )
+  const more = count - named.length
+  if (more <= 0) return named
+  return [...named, urgent((words) => words.more(more > MAX_COUNTED ? `${MAX_COUNTED}+` : String(more)))]
 }
 
 async function lowSponsors({ db }: App): Promise<ConsoleProblem[]> {

@@ -5,6 +5,7 @@ import { toHex } from '../hex.ts'
 import { fromWord } from '../store/bytes.ts'
 import type { TransactionRow } from '../transactions/intent.ts'
 import { readChange } from '../transactions/recovery/requested-changes.ts'
+import { inOrder } from '../transactions/read/transitions.ts'
 import { timeText } from '../texts/time.ts'
 import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
@@ -28,6 +29,9 @@ import {
   unknownHtml,
   userPath,
 } from './layout.ts'
+
+/** Earlier open nonces that the page of a transaction counts. */
+const MAX_EARLIER = 200
 
 /** Columns of attempts that the authorization server may read: all but the signed bytes. */
 const ATTEMPT = ['hash', 'max_fee', 'is_cancel', 'created_at', 'broadcast_at', 'queued_nonce'] as const
@@ -72,7 +76,7 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
       : html`<p class="notice">
           ${texts.asked(words.console.acts[`${change.change}-transaction`], change.refusal ?? (change.doneAt === null ? texts.askedOpen : texts.askedDone))}
         </p>`
-  const timeline = row.transitions.map(({ state, at, blockNumber }) => [
+  const timeline = inOrder(row.transitions).map(({ state, at, blockNumber }) => [
     html`${state}`,
     time(words, at),
     blockNumber === undefined ? '' : html`${blockNumber}`,
@@ -169,7 +173,7 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
       .where('nonce', '<', row.nonce)
       .where('state', 'in', ['BOUND', 'SUBMITTED', 'VACANT'])
       .orderBy('nonce')
-      .limit(200)
+      .limit(MAX_EARLIER + 1)
       .execute(),
   ])
   const said = [
@@ -178,7 +182,11 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
       : [html`<p class="danger">${texts.stopped(timeText(words, stopped.created_at))}</p>`]),
     ...(open[0] === undefined
       ? []
-      : [html`<p>!${linkTo(pathOf(open[0].id), texts.behind(String(open.length), String(open[0].nonce)))}</p>`]),
+      : [
+          html`<p>
+            !${linkTo(pathOf(open[0].id), texts.behind(open.length > MAX_EARLIER ? `${MAX_EARLIER}+` : String(open.length), String(open[0].nonce)))}
+          </p>`,
+        ]),
     wait === undefined || wait.trouble === null
       ? html`<p class="muted">${texts.noTrouble}</p>`
       : html`<p>${texts.trouble(timeText(words, wait.since ?? row.created_at), wait.trouble)}</p>

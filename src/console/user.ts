@@ -5,6 +5,7 @@ import { fromHex } from '../hex.ts'
 import { listAllowed } from '../oauth/account/allowed.ts'
 import { listSessions } from '../oauth/sessions.ts'
 import { listAccountTransactions } from '../operator/account-transactions.ts'
+import { highestRole, includesRole, type ConsoleRole } from '../operator/operators.ts'
 import { spentOfBudget } from '../store/sponsor-budget.ts'
 import type { Texts } from '../texts/en.ts'
 import { findNamed } from '../users/find.ts'
@@ -44,7 +45,8 @@ export function userPage(app: App, door: ConsoleDoor): void {
       if (error instanceof AppError && error.code === 'not_found') return null
       throw error
     })
-    const [stopped, applications, sessions, key, transactions] = await Promise.all([
+    const [role, stopped, applications, sessions, key, transactions] = await Promise.all([
+      highestRole(app.db, app.sealKeys, accountId),
       app.db.selectFrom('stopped_lanes').select(['chain_id', 'nonce', 'resume_asked_at']).where('sender', '=', fromHex(named.stored.address)).execute(), // prettier-ignore
       listAllowed(app, { accountId, userId }),
       listSessions(app.db, userId),
@@ -52,9 +54,14 @@ export function userPage(app: App, door: ConsoleDoor): void {
       transactionsHtml(app, visit, userId),
     ])
     const frozen = person?.frozenAt ?? null
+    const mayLockOut = role === null || includesRole(visit.role, role)
     const forms = [
-      frozen === null ? actionForm(visit, 'freeze', userId) : actionForm(visit, 'unfreeze', userId),
-      actionForm(visit, 'sign-out', userId),
+      ...(frozen !== null
+        ? [actionForm(visit, 'unfreeze', userId)]
+        : mayLockOut
+          ? [actionForm(visit, 'freeze', userId)]
+          : []),
+      ...(mayLockOut ? [actionForm(visit, 'sign-out', userId)] : []),
       ...(stopped.length === 0 ? [] : [actionForm(visit, 'resume-account', userId)]),
       ...(key.isOpen ? [actionForm(visit, 'cancel-export', userId)] : []),
     ].join('')
@@ -74,7 +81,7 @@ export function userPage(app: App, door: ConsoleDoor): void {
         html`${limits[index]!}`,
       ])
     const body = html`!${doneHtml(words, query.done)}
-    !${card(title, `${personHtml(words, person, key.said)}${stopped.map(({ chain_id: chainId, nonce }) => html`<p class="danger">${texts.stopped(String(nonce), String(chainId))}</p>`).join('')}`, 'h1')}
+    !${card(title, `${personHtml(words, { person, key: key.said, role })}${stopped.map(({ chain_id: chainId, nonce }) => html`<p class="danger">${texts.stopped(String(nonce), String(chainId))}</p>`).join('')}`, 'h1')}
     !${forms === '' ? '' : card(texts.acts, forms)}
     !${person === null ? '' : card(texts.identities, identitiesHtml(words, person))}
     !${card(texts.applications, table(words, [words.console.application.name, texts.permissions, texts.limits], allowed, texts.applications))}
@@ -83,7 +90,10 @@ export function userPage(app: App, door: ConsoleDoor): void {
   })
 }
 
-function personHtml(words: Texts, person: Person | null, key: string): string {
+function personHtml(
+  words: Texts,
+  { person, key, role }: { person: Person | null; key: string; role: ConsoleRole | null },
+): string {
   const texts = words.console.user
   if (person === null) return ''
   const { address, createdAt, frozenAt, exportedAt } = person
@@ -91,6 +101,7 @@ function personHtml(words: Texts, person: Person | null, key: string): string {
   return facts([
     [texts.address, address === null ? html`<span class="danger">${texts.notAttested}</span>` : mono(address)],
     [texts.created, time(words, createdAt)],
+    [words.console.operators.role, role === null ? null : html`${words.console.roles[role]}`],
     [texts.frozen, frozenAt === null ? html`${texts.no}` : html`<span class="badge danger">!${when(frozenAt)}</span>`],
     [texts.exported, when(exportedAt)],
     [texts.export, key],

@@ -87,7 +87,7 @@ type EventRow = {
 }
 
 /** `after`: for the next page. If there are no more events, it is the end of the feed. */
-export type FeedPage = { events: WireEvent[]; after: number; isEnd: boolean }
+export type EventPage = { events: WireEvent[]; after: number; isEnd: boolean }
 
 /**
  * Reads the events of a feed after a position, oldest first.
@@ -98,7 +98,7 @@ export async function readEvents(
   app: Pick<App, 'db' | 'networks'>,
   { clientId, accountId }: Feed,
   { after, types, limit }: { after: number | null; types: EventFilter; limit: number },
-): Promise<FeedPage> {
+): Promise<EventPage> {
   const whose: RawBuilder<unknown> = accountId === null ? sql`true` : sql`account_id = ${accountId}::uuid`
   const shown: RawBuilder<unknown> = accountId === null ? sql`not is_own` : sql`true`
   const wanted = types === null ? sql`true` : sql`type in (${sql.join(types.map((type) => sql.lit(type)))})`

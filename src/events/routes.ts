@@ -13,7 +13,7 @@ import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
 import { takePlace } from './places.ts'
-import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes, type FeedPage } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes, type EventPage } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
@@ -54,7 +54,7 @@ export function events(server: FastifyInstance, app: App): void {
       return page.events
 
       /** Reads again when there are events, for so many milliseconds. */
-      async function readLater(first: FeedPage, waitMs: number, signal: AbortSignal): Promise<FeedPage> {
+      async function readLater(first: EventPage, waitMs: number, signal: AbortSignal): Promise<EventPage> {
         const leavePlace = takePlace(app, feed)
         try {
           const until = app.clock.ticks() + waitMs

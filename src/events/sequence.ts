@@ -10,6 +10,8 @@ import { describe, type DescribedEvent, type WrittenFact } from './describe.ts'
 const LOOK_MS = 100
 /** facts per database transaction */
 const BATCH = 500
+/** milliseconds for which a process may stand still in its turn. Then the database ends its transaction, and another has its turn. */
+const MAX_STILL_MS = 5_000
 
 /** Moves facts into the feeds of applications until the process stops. Any number of replicas may run it: one works at a time. */
 export function startSequencing({ clock, db, telemetry }: Pick<App, 'clock' | 'db' | 'telemetry'>): Rounds {
@@ -54,7 +56,10 @@ export async function sequence(root: RootDb, report: ReportDamaged = () => {}): 
   const some = await sql`select 1 from facts limit 1`.execute(root)
   if (some.rows.length === 0) return 0
   return root.transaction().execute(async (db) => {
-    const { rows: turn } = await sql`select only_row from sequencer for update skip locked`.execute(db)
+    const { rows: turn } =
+      await sql`select set_config('idle_in_transaction_session_timeout', ${String(MAX_STILL_MS)}, true) from sequencer for update skip locked`.execute(
+        db,
+      )
     if (turn.length === 0) return 0
     const { rows: facts } = await sql<FactRow>`
       select seq, kind, chain_id, account_id, client_id, subject, data, at from facts order by seq limit ${BATCH}::int`.execute(

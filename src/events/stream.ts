@@ -5,7 +5,7 @@ import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
 import { takePlace } from './places.ts'
-import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type FeedPage } from './read.ts'
+import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type Feed } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
 
@@ -19,6 +19,8 @@ const CHECK_MS = 5_000
 const MAX_UNSENT = 262_144
 /** milliseconds for which a client may leave them unread */
 const MAX_STALLED_MS = 60_000
+/** milliseconds for a client to read the rest of a stream that has ended */
+const LINGER_MS = 5_000
 /** events per read */
 const PAGE = 200
 
@@ -45,38 +47,75 @@ export async function streamEvents(
   const { reader } = request
   const open = streams.of(app)
   const feed = feedOf(reader)
-  // Taken before the first read: those that are opened meanwhile count it.
+  // Taken before the first read: those that are opened meanwhile count it. Left when the connection is done with it: what a
+  // client has not read takes memory until then.
   const leavePlace = takePlace(app, feed)
   const end = new AbortController()
   open.add(end)
-  const close = () => {
+  const { raw } = reply
+  const leave = () => {
     leavePlace()
     open.delete(end)
+    end.abort()
   }
-  const { raw } = reply
-  raw.once('close', () => end.abort())
-  try {
-    // An expired cursor is an error response, not a stream.
-    const first = await readEvents(app, feed, { after, types, limit: PAGE })
-    await request.answerPast(reply, async () => {
-      raw.writeHead(200, {
-        ...(reply.getHeaders() as Record<string, string>),
-        'content-type': 'text/event-stream; charset=utf-8',
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      })
-      raw.write(`retry: 1000\n\n`)
-    })
-    void send(app, reader, raw, { first, types, signal: end.signal })
-      .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
-      .finally(() => {
-        close()
-        raw.end()
-      })
-  } catch (error) {
-    close()
+  raw.once('close', leave)
+  if (raw.destroyed) leave()
+  // An expired cursor is an error response, not a stream.
+  const first = await readTogether(app, feed, { after, types }).catch((error: unknown) => {
+    leave()
     throw error
-  }
+  })
+  await request.answerPast(reply, async () => {
+    raw.writeHead(200, {
+      ...(reply.getHeaders() as Record<string, string>),
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+    })
+    raw.write(`retry: 1000\n\n`)
+  })
+  void send(app, reader, raw, { first, types, signal: end.signal })
+    .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
+    .finally(() => endInTime(app, raw))
+}
+
+/** Ends a response. A client that does not read the rest would hold the connection, and a server that wants to end. */
+function endInTime({ clock }: App, raw: ServerResponse): void {
+  raw.end()
+  if (raw.closed) return
+  const late = clock.after(LINGER_MS, () => raw.destroy()).unref()
+  raw.once('close', () => late.cancel())
+}
+
+/** A page as it is sent. */
+type FeedPage = { bytes: Buffer; after: number; isEnd: boolean }
+
+/** Pages that are being read, by what is read. */
+const pages = slot('pages of streams that are being read', (_app: App) => new Map<string, Promise<FeedPage>>())
+
+/**
+ * Reads the next page of a feed. Streams that are at the same position share one read and its bytes: an event wakes all
+ * streams of an application at once. A stream that joins a read which began before an event is woken again.
+ */
+function readTogether(
+  app: App,
+  feed: Feed,
+  { after, types }: { after: number | null; types: EventFilter },
+): Promise<FeedPage> {
+  const reading = pages.of(app)
+  const key = JSON.stringify([feed.clientId, feed.accountId, after, types])
+  const joined = reading.get(key)
+  if (joined !== undefined) return joined
+  const page = (async () => {
+    try {
+      const { events, ...place } = await readEvents(app, feed, { after, types, limit: PAGE })
+      return { ...place, bytes: Buffer.from(events.map(textOf).join('')) }
+    } finally {
+      reading.delete(key)
+    }
+  })()
+  reading.set(key, page)
+  return page
 }
 
 async function send(
@@ -90,9 +129,11 @@ async function send(
   let checkAt = clock.ticks() + CHECK_MS
   let pingAt = clock.ticks() + PING_MS
   for (let page = first; !signal.aborted && clock.ticks() < until;) {
-    for (const event of page.events) raw.write(textOf(event))
-    if (page.events.length > 0) pingAt = clock.ticks() + PING_MS
-    if (!(await untilSent(app, raw, signal))) return
+    if (page.bytes.length > 0) {
+      raw.write(page.bytes)
+      pingAt = clock.ticks() + PING_MS
+    }
+    await untilSent(app, raw, signal)
     if (page.isEnd) await waitForEvents(app, { clientId: reader.clientId, after: page.after }, { ms: CHECK_MS, signal })
     if (signal.aborted) return
     if (clock.ticks() >= checkAt) {
@@ -103,27 +144,25 @@ async function send(
       pingAt = clock.ticks() + PING_MS
       raw.write(`id: ${cursorOf(page.after)}\nevent: ping\ndata: {}\n\n`)
     }
-    page = await readEvents(app, feedOf(reader), { after: page.after, types, limit: PAGE })
+    page = await readTogether(app, feedOf(reader), { after: page.after, types })
   }
 }
 
 const textOf = (event: WireEvent): string =>
   `id: ${cursorOf(event.sequence)}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
 
-/** Waits until a slow client has read most of what was sent. @returns false if it does not in time */
-async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSignal): Promise<boolean> {
-  if (raw.writableLength <= MAX_UNSENT) return true
-  const { promise, resolve } = Promise.withResolvers<boolean>()
-  const sent = () => resolve(true)
-  const gone = () => resolve(false)
-  const timer = clock.after(MAX_STALLED_MS, gone)
-  raw.once('drain', sent)
+/** Waits until a slow client has read what was sent, or the signal is aborted. A client that takes too long is cut off. */
+async function untilSent({ clock }: App, raw: ServerResponse, signal: AbortSignal): Promise<void> {
+  if (raw.writableLength <= MAX_UNSENT || signal.aborted) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const late = clock.after(MAX_STALLED_MS, () => raw.destroy())
+  const gone = () => resolve()
+  raw.once('drain', resolve)
   signal.addEventListener('abort', gone)
-  const isSent = await promise
-  timer.cancel()
-  raw.off('drain', sent)
+  await promise
+  late.cancel()
+  raw.off('drain', resolve)
   signal.removeEventListener('abort', gone)
-  return isSent
 }
 
 /** Returns whether the token of a stream has neither expired nor been revoked, and still has its permission. */

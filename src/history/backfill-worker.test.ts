@@ -27,7 +27,7 @@ suite('the worker of a backfill', () => {
       for (renewals = 1; renewals <= 3; renewals++) {
         await leaseEnds()
         await clock.advance(10_000)
-        await until('it is renewed', isHeld, 2_000)
+        await until('it is renewed', isHeld)
       }
     }
     const filling = fill(script, { context: { ...app, clock } })
@@ -55,7 +55,7 @@ suite('the worker of a backfill', () => {
     await leaseEnds()
     assert.notEqual(await takeWork(app.db, CHAIN, 'two'), null)
     await clock.advance(10_000)
-    await until('it stops', () => became, 5_000)
+    await until('it stops', () => became)
     await running
     assert.deepEqual([became, await blocksOf(ALICE), (await work())!.lease_owner], ['stopped', [], 'two'])
   })

@@ -5,10 +5,10 @@ import { audienceOf, issuerOf, type App } from '../app.ts'
 import { BoundedMap } from '../bounded-map.ts'
 import { ACCOUNT_FROZEN, AppError } from '../errors.ts'
 import { assertProven } from './dpop.ts'
-import type { Hex } from '../ids.ts'
+import { OWN_CLIENT, type Hex } from '../ids.ts'
 import { provenAddress, storedAddressOf } from './proven-address.ts'
 import { areTexts, quotasIn, textsIn, type Quota } from '../store/column-values.ts'
-import { BUDGET_COLUMNS, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
+import { BUDGET_COLUMNS, pagesBudgetOf, sponsorBudgetOf, type SponsorBudget } from '../store/sponsor-budget.ts'
 import { slot } from '../state.ts'
 
 /** A user at an application, with the granted scopes, read from a verified access token. */
@@ -78,6 +78,8 @@ type BearerState = {
   suspended: Set<string>
   /** present permissions of each application whose token was seen, by client id */
   applications: Map<string, Allowed>
+  /** gas budgets of the account pages, by chain id */
+  pages: Map<number, SponsorBudget | null>
   frozen: Set<string>
   revokedReadAt: number
   reading: Promise<void> | null
@@ -98,6 +100,7 @@ const states = slot('access tokens', (app: App): BearerState => ({
   revoked: new Set(),
   suspended: new Set(),
   applications: new Map(),
+  pages: new Map(),
   frozen: new Set(),
   revokedReadAt: Number.NEGATIVE_INFINITY,
   reading: null,
@@ -208,6 +211,16 @@ export const holds = (app: App, { clientId, scopes }: Pick<Reader, 'clientId' | 
 
 /** Returns the operator's settings of an application whose token was seen, up to 10 s old. */
 export const allowedTo = (app: App, clientId: string): Allowed => states.of(app).applications.get(clientId) ?? NOTHING
+
+/**
+ * Returns the gas budget for a caller's writes, up to 10 s old: that of the application, or that of the account pages on
+ * the network; null: sponsors pay nothing.
+ */
+export const gasBudgetOf = (
+  app: App,
+  { clientId, chainId }: Pick<Reader, 'clientId' | 'chainId'>,
+): SponsorBudget | null =>
+  clientId === OWN_CLIENT ? (states.of(app).pages.get(chainId) ?? null) : allowedTo(app, clientId).sponsor
 
 /** Returns the scopes of a token that are still permitted. */
 export const scopesOf = (app: App, reader: Reader): string[] =>
@@ -368,8 +381,13 @@ async function readRevocations(app: App, state: BearerState): Promise<void> {
 }
 
 /** Reads permissions, quotas, weight and gas budget. An unknown application may do nothing. */
-async function readAllowed({ db }: App, { applications }: BearerState, clientIds: string[]): Promise<void> {
+async function readAllowed({ db }: App, state: BearerState, clientIds: string[]): Promise<void> {
+  const { applications } = state
   if (clientIds.length === 0) return
+  if (clientIds.includes(OWN_CLIENT)) {
+    const networks = await db.selectFrom('networks').select(['chain_id', 'pages_per_user', 'pages_per_day']).execute()
+    state.pages = new Map(networks.map(({ chain_id: chainId, ...budget }) => [chainId, pagesBudgetOf(budget)]))
+  }
   const rows = await db
     .selectFrom('applications')
     .select(['client_id', 'permissions', 'quotas', 'weight', ...BUDGET_COLUMNS])

@@ -31,7 +31,8 @@ export const rich = (parts: Rich): string =>
   parts.map((part) => (typeof part === 'string' ? html`${part}` : html`<b>${part.strong}</b>`)).join('')
 
 /**
- * Renders a whole HTML document around `body`. Every page of this service uses it.
+ * Renders a whole HTML document around `body`. Every page of this service uses it. Text from elsewhere cannot reorder or hide
+ * other text on it.
  * @param brand   brand of the installation
  * @param words   texts in the page's language
  * @param title   plain text, escaped here
@@ -45,40 +46,42 @@ export function page(
   { words, title, body, layout = 'narrow', tabs, notice, hasScript, script, live }: PageParts,
 ): string {
   const { icons } = brand
-  return html`<!doctype html>
-    <html lang="${words.language}">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="color-scheme" content="light dark" />
-        <meta name="robots" content="noindex" />
-        <meta name="referrer" content="no-referrer" />
-        <title>${title} · ${brand.name}</title>
-        <meta name="theme-color" media="(prefers-color-scheme: light)" content="${PAPER.light}" />
-        <meta name="theme-color" media="(prefers-color-scheme: dark)" content="${PAPER.dark}" />
-        <link rel="icon" type="${icons.icon.type}" href="${icons.icon.path}" />
-        !${icons.touch === null ? '' : html`<link rel="apple-touch-icon" href="${icons.touch.path}" />`}
-        <link rel="manifest" href="${icons.manifest.path}" />
-        <link rel="stylesheet" href="${STYLESHEET.path}" />
-        !${live === undefined ? '' : html`<noscript><meta http-equiv="refresh" content="${String(live.seconds)}" /></noscript>`}
-        !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
-        !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
-        !${script === undefined ? '' : html`<script defer src="${hasScript ?? ''}${script.path}"></script>`}
-      </head>
-      <body class="${layout}">
-        !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${words.around.notice}">${notice}</aside>`}
-        <header class="masthead">
-          <a href="/"
-            >!${brand.logo === null ? KEY_MARK : html`<img src="${brand.logo.path}" alt="" height="28" />`}<span
-              >${brand.name}</span
-            ></a
-          >
-        </header>
-        !${tabs ?? ''}
-        <main class="stack" !${live === undefined ? '' : html`data-live="${String(live.seconds)}"`}>!${body}</main>
-        <footer>!${footerOf(brand, words, tabs !== undefined)}</footer>
-      </body>
-    </html> `
+  return withoutHidden(
+    html`<!doctype html>
+      <html lang="${words.language}">
+        <head>
+          <meta charset="utf-8" />
+          <meta name="viewport" content="width=device-width, initial-scale=1" />
+          <meta name="color-scheme" content="light dark" />
+          <meta name="robots" content="noindex" />
+          <meta name="referrer" content="no-referrer" />
+          <title>${title} · ${brand.name}</title>
+          <meta name="theme-color" media="(prefers-color-scheme: light)" content="${PAPER.light}" />
+          <meta name="theme-color" media="(prefers-color-scheme: dark)" content="${PAPER.dark}" />
+          <link rel="icon" type="${icons.icon.type}" href="${icons.icon.path}" />
+          !${icons.touch === null ? '' : html`<link rel="apple-touch-icon" href="${icons.touch.path}" />`}
+          <link rel="manifest" href="${icons.manifest.path}" />
+          <link rel="stylesheet" href="${STYLESHEET.path}" />
+          !${live === undefined ? '' : html`<noscript><meta http-equiv="refresh" content="${String(live.seconds)}" /></noscript>`}
+          !${brand.stylesheet === null ? '' : html`<link rel="stylesheet" href="${brand.stylesheet.path}" />`}
+          !${hasScript === undefined ? '' : html`<script defer src="${hasScript}${COPY.path}"></script>`}
+          !${script === undefined ? '' : html`<script defer src="${hasScript ?? ''}${script.path}"></script>`}
+        </head>
+        <body class="${layout}">
+          !${notice === undefined ? '' : html`<aside class="notice strip" aria-label="${words.around.notice}">${notice}</aside>`}
+          <header class="masthead">
+            <a href="/"
+              >!${brand.logo === null ? KEY_MARK : html`<img src="${brand.logo.path}" alt="" height="28" />`}<span
+                >${brand.name}</span
+              ></a
+            >
+          </header>
+          !${tabs ?? ''}
+          <main class="stack" !${live === undefined ? '' : html`data-live="${String(live.seconds)}"`}>!${body}</main>
+          <footer>!${footerOf(brand, words, tabs !== undefined)}</footer>
+        </body>
+      </html> `,
+  )
 }
 
 /** Renders the links below a page. Pages with tabs do not link to the account again. */
@@ -89,6 +92,26 @@ function footerOf({ links }: Brand, { around }: Texts, hasTabs: boolean): string
   )
   return shown.length === 0 ? '' : html`<nav aria-label="${around.links}">!${shown.join('')}</nav>`
 }
+
+/** Characters that change the order of others, or that nobody sees. Joiners are not among them: names and emoji need them. */
+const HIDDEN = /[\p{Bidi_Control}\u00AD\u200B\u2060-\u2064\uFEFF]/gu
+const codePoint = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')
+
+/** Returns a text as pages show it: hidden characters as their code points, such as ⟨U+202E⟩. */
+export const shownText = (text: string): string => text.replaceAll(HIDDEN, (one) => `⟨U+${codePoint(one)}⟩`)
+
+/**
+ * Makes hidden characters of a whole document visible. In tags they become character references: a form posts the value
+ * that it was given.
+ */
+const withoutHidden = (document: string): string =>
+  document.search(HIDDEN) >= 0
+    ? document.replaceAll(/<[^>]*>|[^<]+/g, (part) =>
+        part.startsWith('<')
+          ? part.replaceAll(HIDDEN, (one) => `&#x${codePoint(one).replace(/^0+/, '')};`)
+          : shownText(part),
+      )
+    : document
 
 export type PageParts = {
   words: Texts

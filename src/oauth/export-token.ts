@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { importJWK, SignJWT } from 'jose'
+import { OWN_CLIENT } from '../ids.ts'
 import { issuerOf, type App } from '../app.ts'
 import { EXPORT_AUDIENCE, EXPORT_TOKEN_TYPE } from '../signer-wire/wire.ts'
-import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
 import type { Visitor } from './sessions.ts'
 

@@ -2,10 +2,7 @@ import { createHash } from 'node:crypto'
 import { issuerOf, type App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import { findApplication } from '../applications/registry.ts'
-import { isId, newSecret } from '../ids.ts'
-
-/** Client id of our own pages. Ids of registered applications contain no colon, so none can equal it. */
-export const OWN_CLIENT = 'urn:chatelaine:account'
+import { isId, newSecret, OWN_CLIENT } from '../ids.ts'
 
 /** Finds an application for the sign-in pages: a registered one, or our own account pages. */
 export const findClient = async (

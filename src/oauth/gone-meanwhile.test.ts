@@ -75,12 +75,13 @@ test('a revocation is remembered to the end of the token that the last refresh g
 
 test('what a refresh gives while its sign-in is revoked is refused as long as it lives', async (t) => {
   const tokens: string[] = []
-  for (let round = 0; round < 12; round++) {
+  // On a slow machine no refresh is as fast as the first revocations.
+  for (let round = 0; round < 12 || (tokens.length === 0 && round < 200); round++) {
     const { grantId, next } = await nearlyOver(`crossed-${round}`)
     const [given] = await Promise.all([refresh(next), pause(2 * round).then(() => revokeGrant(world.app, grantId))])
     if (given.status === 200) tokens.push(given.body.access_token!)
   }
-  t.diagnostic(`${tokens.length} of 12 refreshes came first`)
+  t.diagnostic(`${tokens.length} refreshes came first`)
   assert.ok(tokens.length > 0)
   const real = world.app.clock
   t.after(() => (world.app.clock = real))

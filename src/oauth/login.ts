@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Provider } from 'oidc-provider'
+import { OWN_CLIENT } from '../ids.ts'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { sendPage, textsOf } from '../http/page.ts'
@@ -12,7 +13,6 @@ import { browserOf } from './browser.ts'
 import { amrOf, cameByNow } from './came-by.ts'
 import { cookieNames, readCookie } from './cookies.ts'
 import { deniedOver } from './denied.ts'
-import { OWN_CLIENT } from './first-party.ts'
 import type { Federation } from './federation/federation.ts'
 import {
   applicationAt,

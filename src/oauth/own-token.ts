@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { importJWK, SignJWT } from 'jose'
+import { OWN_CLIENT } from '../ids.ts'
 import { audienceOf, issuerOf, type App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { assertNotFrozen, assertUser, verifyAccessToken, type Caller } from '../http/bearer.ts'
-import { OWN_CLIENT } from './first-party.ts'
 import type { PrivateKeys } from './keys.ts'
 import { SPENDS } from './scopes.ts'
 

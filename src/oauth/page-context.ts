@@ -1,8 +1,8 @@
+import { OWN_CLIENT } from '../ids.ts'
 import type { App } from '../app.ts'
 import type { Application } from '../applications/application.ts'
 import type { Texts } from '../texts/en.ts'
 import { networkTitle } from '../texts/network-names.ts'
-import { OWN_CLIENT } from './first-party.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

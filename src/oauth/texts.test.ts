@@ -7,7 +7,7 @@ import { frontBody } from '../http/front.ts'
 import { page } from '../http/page.ts'
 import { nothingHere } from '../http/problems.ts'
 import { en } from '../texts/en.ts'
-import type { Hex } from '../ids.ts'
+import { OWN_CLIENT, type Hex } from '../ids.ts'
 import { doneHtml, eraseBody, shortBody, coverageHtml } from './account/body.ts'
 import { applicationsBody } from './account/applications.ts'
 import { noticesHtml } from './account/overview.ts'
@@ -20,7 +20,6 @@ import type { KeyExport } from '../signer-wire/wire.ts'
 import type { ActivityEntry, Rehearsed, SentTransaction, ShownSignature } from './account/slices.ts'
 import { activityBody } from './account/activity.ts'
 import { signatureItem, signaturesBody } from './account/signatures.ts'
-import { OWN_CLIENT } from './first-party.ts'
 import { badRequestBody, chooserBody, consentBody, errorBody, signedOutBody, signOutBody } from './pages.ts'
 import { developmentProvider } from './federation/providers.ts'
 import { receiptBody } from './account/receipt.ts'
@@ -129,8 +128,8 @@ const ownWords = (body: string): string => body.replaceAll(/<pre[^]*?<\/pre>|0x[
 const pages: Record<string, () => string> = {
   send: () =>
     [
-      { value: '5:NATIVE::', network: 'sepolia', picture: null, balance },
-      { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', collectible },
+      { value: '5:NATIVE::', network: 'sepolia', picture: null, isOpen: true, balance },
+      { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', isOpen: false, collectible },
     ]
       .map((one, index) =>
         sendBody(texts, {
@@ -143,7 +142,7 @@ const pages: Record<string, () => string> = {
         }),
       ) // prettier-ignore
       .join(''),
-  assets: () => assetsBody(texts, { choices: [{ value: '5:NATIVE::', network: 'sepolia', picture: null, balance }, { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', collectible }], error: null }), // prettier-ignore
+  assets: () => assetsBody(texts, { choices: [{ value: '5:NATIVE::', network: 'sepolia', picture: null, isOpen: true, balance }, { value: '5:ERC1155::7', network: 'sepolia', picture: '/assets/x', isOpen: false, collectible }], error: null }), // prettier-ignore
   'nothing to send': () => assetsBody(texts, { choices: [], error: { title: texts.failed, help: texts.userMessages.internal_error, detail: null } }), // prettier-ignore
   'confirmation of sending': () => confirmBody(texts, confirm),
   'confirmation of sending to oneself': () => confirmBody(texts, { ...confirm, isSelf: true }),

@@ -3,10 +3,17 @@ import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
+import type { ConsoleRole } from './operators.ts'
 import type { OperatorAction, VerifiedActions } from './wire.ts'
 
-/** The actor: the name of an operator's token, the OS user who runs a command, or the identity of a console operator. */
-export type Actor = { name: string; via: 'api' | 'command' | 'console'; log?: Logger }
+/**
+ * The actor: the name of an operator's token, the OS user who runs a command, or the identity of a console operator with
+ * its role.
+ */
+export type Actor = { name: string; log?: Logger } & (
+  | { via: 'api' | 'command' }
+  | { via: 'console'; role: ConsoleRole }
+)
 
 type ReadState = (db: Db) => Promise<object | null>
 

@@ -34,6 +34,7 @@ import { cancelExport } from '../users/exported.ts'
 import { freezeAccount, readFreezable, unfreezeAccount } from '../users/freeze.ts'
 import type { ExportState, FreezeState } from '../users/wire.ts'
 import { recorded, type Actor } from './actions.ts'
+import { assertMayLockOut } from './lock-out.ts'
 import { dropOperator, holdOwner, operatorState, putOperator, type ConsoleRole } from './operators.ts'
 
 /**
@@ -64,6 +65,12 @@ export function operatorActs(
       return work(db)
     })
   const ofUser = (action: string, userId: UserId) => ({ action, target: userId, look: account })
+  /** No role locks out a higher one. */
+  const onLockOut = async <T>(action: string, userId: UserId, work: (db: RootDb) => Promise<T>): Promise<T> =>
+    recorded(root, by, ofUser(action, userId), async (db) => {
+      await assertMayLockOut(db, readSealKeys, { by, userId })
+      return work(db)
+    })
   return {
     create: async (draft: Draft) => {
       const sealKeys = await readSealKeys()
@@ -87,9 +94,7 @@ export function operatorActs(
     distrustIssuer: (clientId: string, provider: string) =>
       onApplication('distrust-issuer', clientId, (app) => distrustIssuer(app, clientId, provider)),
     freeze: (userId: UserId, end: End): Promise<FreezeState> =>
-      freezeAndSignOut(root, end, userId, () =>
-        recorded(root, by, ofUser('freeze', userId), (db) => freezeAccount(db, userId)),
-      ),
+      freezeAndSignOut(root, end, userId, () => onLockOut('freeze', userId, (db) => freezeAccount(db, userId))),
     resumeAccount: (userId: UserId): Promise<StoppedLane[]> =>
       recorded(root, by, { action: 'resume-account', target: userId }, (db) => askToResume(db, userId)),
     cancelExport: (signer: Signer, userId: UserId): Promise<ExportState> =>
@@ -129,7 +134,7 @@ export function operatorActs(
     removeOperator: (userId: UserId) => onOperator('remove-operator', userId, (db) => dropOperator(db, userId)),
     /** Recorded before it begins: it has many steps, and its actor must be known even if it fails half-way. */
     signOut: async (userId: UserId, end: End): Promise<SignedOut> => {
-      await recorded(root, by, ofUser('sign-out', userId), (db) => readFreezable(db, userId))
+      await onLockOut('sign-out', userId, (db) => readFreezable(db, userId))
       return signOut(root, end, userId)
     },
   }

@@ -384,21 +384,14 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
       ...{ from: carol.address, nonce: 1_000, to: carol.address, value: '0', data: '0x', gas: '21000' },
       ...{ maxFeePerGas: '1', maxPriorityFeePerGas: '1', kind: 'send' },
     })
-  await until(
-    'the door says no',
-    async () => (await carol.post('/v1/contracts/method/write', mint)).status === 403,
-    30_000,
-  )
+  await until('the door says no', async () => (await carol.post('/v1/contracts/method/write', mint)).status === 403)
   const refused = await carol.post('/v1/contracts/method/write', mint)
   assert.deepEqual([refused.status, refused.body.code], [403, 'account_frozen'])
-  await until(
-    'the signer says no',
-    () =>
-      signed().then(
-        () => false,
-        ({ code }) => code === 'account_frozen',
-      ),
-    30_000,
+  await until('the signer says no', () =>
+    signed().then(
+      () => false,
+      ({ code }) => code === 'account_frozen',
+    ),
   )
   assert.equal((await carol.get(`/v1/users/${encodeURIComponent(carol.userId)}/balance`)).status, 200)
   const bob = { ...mint, args: [here.bob.address, '1'] }
@@ -406,11 +399,7 @@ test('a frozen account is read and moves nothing, at the door and in the signer;
 
   assert.equal((await operate('POST', `${path}/unfreeze`)).body.frozenAt, null)
   assert.deepEqual((await operate('GET', '/accounts/frozen')).body, [])
-  await until(
-    'it may write again',
-    async () => (await carol.post('/v1/contracts/method/write', mint)).status === 200,
-    30_000,
-  )
+  await until('it may write again', async () => (await carol.post('/v1/contracts/method/write', mint)).status === 200)
   assert.equal((await operate('POST', '/accounts/DEV-nobody/freeze')).status, 404)
 })
 

@@ -1,8 +1,9 @@
+import { sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import { isAuthentic, type RowReader } from '../http/authentic-row.ts'
 import { parseUserId, type UserId } from '../ids.ts'
 import type { Db } from '../store/db.ts'
-import { sealOf, type SealKeys } from '../store/seal.ts'
+import { isSealed, sealOf, type SealKeys } from '../store/seal.ts'
 
 /** Roles of the console, from the most to the least. */
 export const CONSOLE_ROLES = ['owner', 'operator', 'support', 'viewer'] as const
@@ -13,6 +14,10 @@ export type ConsoleOperator = { userId: UserId; role: ConsoleRole; createdAt: st
 
 /** Maximum number of operators: the console lists them on one page. */
 const MAX_OPERATORS = 200
+
+/** Returns whether a role includes another one. */
+export const includesRole = (role: ConsoleRole, least: ConsoleRole): boolean =>
+  CONSOLE_ROLES.indexOf(role) <= CONSOLE_ROLES.indexOf(least)
 
 export const isConsoleRole = (role: unknown): role is ConsoleRole => CONSOLE_ROLES.includes(role as ConsoleRole)
 
@@ -79,6 +84,20 @@ export async function holdOwner(db: Db, { owner, target }: { owner: string; targ
     throw new AppError('conflict', 'You cannot change your own role. Nothing was changed. Ask another owner.')
   if (!rows.some(({ user_id: userId, role }) => userId === owner && role === 'owner'))
     throw new AppError('insufficient_scope', 'Your role has ended in the meantime. Nothing was changed.')
+}
+
+/** Returns the highest role of any identity of an account; null: none. A row that its seal does not match gives none. */
+export async function highestRole(db: Db, sealKeys: SealKeys, accountId: string): Promise<ConsoleRole | null> {
+  const rows = await db
+    .selectFrom('identities as identity')
+    .innerJoin('operators as operator', (on) =>
+      on.on(sql<boolean>`operator.user_id = identity.provider || '-' || identity.subject`),
+    )
+    .selectAll('operator')
+    .where('identity.account_id', '=', accountId)
+    .execute()
+  const roles = rows.flatMap((row) => (isSealed(sealKeys, 'operators', row) ? [row.role] : []))
+  return CONSOLE_ROLES.find((role) => roles.includes(role)) ?? null
 }
 
 /** Removes an operator: the next request of their browsers is rejected. @throws not_found */

@@ -311,7 +311,7 @@ export const updateNetwork = {
   operationId: 'updateNetwork',
   summary: 'Change a network',
   description:
-    'Omitted fields do not change. Name, chain id and nodes cannot be changed here. `sponsorPerDay` and `sponsorLow` take effect immediately in all processes, `backfillFrom` with the next group of accounts, all other fields after a restart. The network of the settings cannot be changed here.',
+    'Omitted fields do not change. Name, chain id and nodes cannot be changed here. `sponsorPerDay`, `sponsorLow`, `pagesPerUser` and `pagesPerDay` take effect immediately in all processes, `backfillFrom` with the next group of accounts, all other fields after a restart. The network of the settings cannot be changed here.',
   params: Type.Object({ name: Type.String({ minLength: 1, maxLength: 200 }) }),
   querystring: NoQuery,
   body: NetworkChanges,

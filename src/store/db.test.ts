@@ -125,7 +125,7 @@ test('an embedded database that was never asked anything lets its process end', 
       '-e',
       `import(${JSON.stringify(new URL('db.ts', import.meta.url).href)}).then((m) => m.openEmbedded({ dir: 'memory://' })).then((db) => db.destroy())`,
     ],
-    { stdio: 'ignore', timeout: 60_000 },
+    { stdio: 'ignore', timeout: 300_000 },
   )
   const [code] = await once(child, 'exit')
   assert.equal(code, 0)

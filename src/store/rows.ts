@@ -86,6 +86,8 @@ export type Database = {
     top_up_contracts: ColumnType<Hex[] | null, string | null | undefined, string | null>
     sponsor_per_day: ColumnType<string | null, string | null | undefined, string | null>
     sponsor_low: ColumnType<string | null, string | null | undefined, string | null>
+    pages_per_user: ColumnType<string | null, string | null | undefined, string | null>
+    pages_per_day: ColumnType<string | null, string | null | undefined, string | null>
     backfill_from: MaybeNumber
   }
   signatures: {
@@ -147,7 +149,7 @@ export type Database = {
     settled_at: MaybeTime
     block_number: MaybeNumber
   }
-  gas_spent: { client_id: string; account_id: string; hour: Time; wei: string }
+  gas_spent: { client_id: string; account_id: string; chain_id: number; hour: Time; wei: string }
   gas_spent_on_network: { chain_id: number; hour: Time; wei: string }
   applications: {
     client_id: string

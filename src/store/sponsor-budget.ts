@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { Hex } from '../ids.ts'
+import { OWN_CLIENT, type Hex } from '../ids.ts'
 import { textsIn } from './column-values.ts'
 import type { Db } from './db.ts'
 
@@ -30,6 +30,14 @@ export const sponsorBudgetOf = ({
         contracts: contracts && (textsIn(contracts) as Hex[]),
       }
 
+/** Reads the budget of the account pages on a network; null: sponsors pay nothing for them. It is for all contracts. */
+export const pagesBudgetOf = ({ pages_per_user: perUser, pages_per_day: perDay }: PagesRow): SponsorBudget | null =>
+  perUser === null || perDay === null
+    ? null
+    : { perUser: BigInt(perUser), perApplication: BigInt(perDay), contracts: null }
+
+type PagesRow = { pages_per_user: string | null; pages_per_day: string | null }
+
 type BudgetRow = {
   sponsor_per_user: string | null
   sponsor_per_application: string | null
@@ -49,7 +57,12 @@ export const EVERYONE = '00000000-0000-0000-0000-000000000000'
  * in flight count with their maximum fee.
  */
 export async function spentOfBudget(db: Db, clientId: string, accountId: string = EVERYONE): Promise<bigint> {
-  return (await readSpent(db, clientId, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
+  return (await readSpent(db, { clientId }, [accountId])).reduce((sum, { wei }) => sum + wei, 0n)
+}
+
+/** Returns the wei spent in the rolling day on what users sent from the account pages on a network. */
+export async function spentOfPages(db: Db, chainId: number): Promise<bigint> {
+  return (await readSpent(db, { clientId: OWN_CLIENT, chainId }, [EVERYONE])).reduce((sum, { wei }) => sum + wei, 0n)
 }
 
 /** Returns the wei spent in the rolling day on writes of all applications of a network. */
@@ -57,20 +70,23 @@ export async function spentOnNetwork(db: Db, chainId: number): Promise<bigint> {
   return (await readSpentOnNetwork(db, chainId)).reduce((sum, { wei }) => sum + wei, 0n)
 }
 
-/** Returns the spending per hour, oldest first, by the database's clock, which all replicas share. */
+/**
+ * Returns the spending per hour, oldest first, by the database's clock, which all replicas share.
+ * @param chainId  default all: an application has only one
+ */
 export async function readSpent(
   db: Db,
-  clientId: string,
+  { clientId, chainId }: { clientId: string; chainId?: number },
   accountIds: string[],
 ): Promise<{ accountId: string; hour: Date; wei: bigint }[]> {
-  const rows = await db
+  const ofClient = db
     .selectFrom('gas_spent')
     .select(['account_id', 'hour', 'wei'])
     .where('client_id', '=', clientId)
     .where('account_id', 'in', accountIds)
     .where('hour', '>', sql<Date>`now() - ${`${DAY_HOURS + 1} hours`}::interval`)
     .orderBy('hour')
-    .execute()
+  const rows = await (chainId === undefined ? ofClient : ofClient.where('chain_id', '=', chainId)).execute()
   return rows.map(({ account_id: accountId, hour, wei }) => ({ accountId, hour, wei: BigInt(wei) }))
 }
 

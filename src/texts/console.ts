@@ -231,8 +231,17 @@ const en = {
     low: 'low',
     stopped: 'stopped',
     sponsorName: 'Name of the sponsor',
-    perDay: 'Limit of all sponsors in a day, wei',
-    lowBelow: 'Balance below which a sponsor is low, wei',
+    limits: {
+      sponsorPerDay: 'Limit of all sponsors in a day, wei',
+      sponsorLow: 'Balance below which a sponsor is low, wei',
+      pagesPerUser: 'Account pages: gas budget of one user in 24 hours, wei',
+      pagesPerDay: 'Account pages: gas budget of all users in 24 hours, wei',
+    },
+    limitsHint:
+      'All limits are set at once. An empty field removes its limit. The account pages need both amounts, or neither.',
+    pagesSpent: 'Spent for the account pages in 24 hours',
+    pagesSendNothing: 'The account pages have no gas budget, so users cannot send from them.',
+    pagesNoBudget: 'The account pages have no gas budget: users pay for transfers from them.',
     fromSettings: 'The settings of the server define this network.',
   },
   policy: {
@@ -521,8 +530,17 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       low: 'zu niedrig',
       stopped: 'angehalten',
       sponsorName: 'Name des Sponsors',
-      perDay: 'Grenze aller Sponsoren je Tag, Wei',
-      lowBelow: 'Guthaben, unter dem ein Sponsor wenig hat, Wei',
+      limits: {
+        sponsorPerDay: 'Grenze aller Sponsoren je Tag, Wei',
+        sponsorLow: 'Guthaben, unter dem ein Sponsor als knapp gilt, Wei',
+        pagesPerUser: 'Kontoseiten: Gasbudget eines Benutzers in 24 Stunden, Wei',
+        pagesPerDay: 'Kontoseiten: Gasbudget aller Benutzer in 24 Stunden, Wei',
+      },
+      limitsHint:
+        'Alle Grenzen werden zusammen gesetzt. Ein leeres Feld hebt seine Grenze auf. Die Kontoseiten brauchen beide Beträge oder keinen.',
+      pagesSpent: 'In 24 Stunden für die Kontoseiten ausgegeben',
+      pagesSendNothing: 'Die Kontoseiten haben kein Gasbudget, deshalb können Benutzer von dort nichts senden.',
+      pagesNoBudget: 'Die Kontoseiten haben kein Gasbudget: Benutzer zahlen selbst, was sie von dort senden.',
       fromSettings: 'Die Einstellungen des Servers legen dieses Netzwerk fest.',
     },
     policy: {
@@ -806,8 +824,19 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       low: 'faible',
       stopped: 'arrêté',
       sponsorName: 'Nom du sponsor',
-      perDay: 'Limite de tous les sponsors par jour, wei',
-      lowBelow: 'Solde en dessous duquel un sponsor est faible, wei',
+      limits: {
+        sponsorPerDay: 'Limite de tous les sponsors par jour, wei',
+        sponsorLow: 'Solde en dessous duquel un sponsor est à court, wei',
+        pagesPerUser: 'Pages de compte : budget de gas d’un utilisateur en 24 heures, wei',
+        pagesPerDay: 'Pages de compte : budget de gas de tous les utilisateurs en 24 heures, wei',
+      },
+      limitsHint:
+        'Toutes les limites sont définies ensemble. Un champ vide supprime sa limite. Les pages de compte ont besoin des deux montants, ou d’aucun.',
+      pagesSpent: 'Dépensé pour les pages de compte en 24 heures',
+      pagesSendNothing:
+        'Les pages de compte n’ont pas de budget de gas : les utilisateurs ne peuvent rien envoyer depuis ces pages.',
+      pagesNoBudget:
+        'Les pages de compte n’ont pas de budget de gas : les utilisateurs paient ce qu’ils envoient depuis ces pages.',
       fromSettings: 'La configuration du serveur définit ce réseau.',
     },
     policy: {
@@ -1088,8 +1117,19 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       low: 'bajo',
       stopped: 'parado',
       sponsorName: 'Nombre del patrocinador',
-      perDay: 'Límite de todos los patrocinadores por día, wei',
-      lowBelow: 'Saldo por debajo del cual un patrocinador tiene poco, wei',
+      limits: {
+        sponsorPerDay: 'Límite de todos los patrocinadores por día, wei',
+        sponsorLow: 'Saldo por debajo del cual un patrocinador tiene poco, wei',
+        pagesPerUser: 'Páginas de la cuenta: presupuesto de gas de un usuario en 24 horas, wei',
+        pagesPerDay: 'Páginas de la cuenta: presupuesto de gas de todos los usuarios en 24 horas, wei',
+      },
+      limitsHint:
+        'Todos los límites se fijan a la vez. Un campo vacío elimina su límite. Las páginas de la cuenta necesitan los dos importes, o ninguno.',
+      pagesSpent: 'Gastado para las páginas de la cuenta en 24 horas',
+      pagesSendNothing:
+        'Las páginas de la cuenta no tienen presupuesto de gas, así que los usuarios no pueden enviar nada desde ellas.',
+      pagesNoBudget:
+        'Las páginas de la cuenta no tienen presupuesto de gas: los usuarios pagan lo que envían desde ellas.',
       fromSettings: 'La configuración del servidor define esta red.',
     },
     policy: {
@@ -1366,8 +1406,18 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       low: '不足',
       stopped: '停止中',
       sponsorName: 'スポンサー名',
-      perDay: '全スポンサーの1日の上限（wei）',
-      lowBelow: '不足と判定する残高（wei）',
+      limits: {
+        sponsorPerDay: '全スポンサーの1日の上限（wei）',
+        sponsorLow: '不足と判定する残高（wei）',
+        pagesPerUser: 'アカウントページ：ユーザー1人の24時間のガス予算（wei）',
+        pagesPerDay: 'アカウントページ：全ユーザーの24時間のガス予算（wei）',
+      },
+      limitsHint:
+        'すべての上限をまとめて設定します。空欄にした上限は解除されます。アカウントページの予算は、両方を入力するか、両方を空欄にしてください。',
+      pagesSpent: 'アカウントページのための支出（24時間）',
+      pagesSendNothing: 'アカウントページにはガス予算がないため、ユーザーはそこから送信できません。',
+      pagesNoBudget:
+        'アカウントページにはガス予算がありません。ユーザーがそこから送るときは、自分で手数料を支払います。',
       fromSettings: 'このネットワークはサーバーの設定で定義されています。',
     },
     policy: {

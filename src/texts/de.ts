@@ -235,6 +235,10 @@ export const de: Texts = {
       'Die Regeln dieses Dienstes erlauben es nicht',
       'Es wurde nichts gesendet. Wenden Sie sich an den Support.',
     ],
+    gas_not_sponsored: [
+      'Die Netzwerkgebühr wird dafür nicht bezahlt',
+      'Der Betreiber dieses Dienstes bezahlt hier die Netzwerkgebühren, aber nicht für diese Überweisung. Es wurde nichts gesendet, und Ihr Guthaben ist unverändert.',
+    ],
     fee_cap_reached: [
       'Das Netzwerk ist im Moment zu teuer',
       'Es verlangt eine höhere Gebühr, als der Betreiber dieses Dienstes erlaubt. Es wurde nichts gesendet. Versuchen Sie es später noch einmal.',
@@ -360,6 +364,9 @@ export const de: Texts = {
     explorer: 'Im Explorer ansehen',
     ambiguous:
       'Der Betrag ist nicht lesbar oder könnte zweierlei bedeuten. Schreiben Sie ihn ohne Tausenderpunkte, zum Beispiel 1,5.',
+    notSetUp: 'Senden ist auf dieser Seite nicht eingerichtet',
+    notSetUpHint: (network) =>
+      `Auf ${network} bezahlt der Betreiber dieses Dienstes die Netzwerkgebühren, und er hat das Senden von dieser Seite nicht eingerichtet. Ihr Guthaben ist unverändert, und Sie können weiterhin empfangen.`,
   },
   signatures: signatures.de,
   console: consoleTexts.de,

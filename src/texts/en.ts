@@ -228,6 +228,10 @@ export const en = {
       'Nothing was sent. Check the details, or contact support.',
     ],
     policy_denied: ['The rules of this service do not allow this', 'Nothing was sent. Contact support.'],
+    gas_not_sponsored: [
+      'The network fee is not paid for this',
+      'The operator of this service pays network fees here, but not for this transfer. Nothing was sent, and your assets are unchanged.',
+    ],
     fee_cap_reached: [
       'The network is too expensive at the moment',
       'The network requires a higher fee than the operator of this service allows. Nothing was sent. Try again later.',
@@ -346,6 +350,9 @@ export const en = {
     time: 'Time',
     explorer: 'View in the block explorer',
     ambiguous: 'The amount cannot be read or is ambiguous. Write it without thousands separators, for example 1.5.',
+    notSetUp: 'Sending from this page is not set up',
+    notSetUpHint: (network: string) =>
+      `On ${network}, the operator of this service pays the network fees, and has not set up sending from this page. Your assets are unchanged, and you can still receive.`,
   },
   /** everything that was signed with the account, from the signer's log */
   signatures: signatures.en,

@@ -227,6 +227,10 @@ export const es: Texts = {
       'Las reglas de este servicio no lo permiten',
       'No se ha enviado nada. Ponte en contacto con el soporte.',
     ],
+    gas_not_sponsored: [
+      'La comisión de red no se paga para este envío',
+      'El operador de este servicio paga aquí las comisiones de red, pero no para este envío. No se ha enviado nada y tus fondos no han cambiado.',
+    ],
     fee_cap_reached: [
       'La red es demasiado cara en este momento',
       'Pide una comisión más alta de la que permite el operador de este servicio. No se ha enviado nada. Inténtalo de nuevo más tarde.',
@@ -344,6 +348,9 @@ export const es: Texts = {
     explorer: 'Ver en el explorador',
     ambiguous:
       'El importe no se puede leer o podría entenderse de dos maneras. Escríbelo sin separador de miles, por ejemplo 1,5.',
+    notSetUp: 'El envío desde esta página no está activado',
+    notSetUpHint: (network) =>
+      `En ${network}, el operador de este servicio paga las comisiones de red y no ha activado el envío desde esta página. Tus fondos no han cambiado y puedes seguir recibiendo.`,
   },
   signatures: signatures.es,
   console: consoleTexts.es,

@@ -232,6 +232,10 @@ export const fr: Texts = {
       'Rien n’a été envoyé. Vérifiez votre saisie, ou contactez le support.',
     ],
     policy_denied: ['Les règles de ce service ne le permettent pas', 'Rien n’a été envoyé. Contactez le support.'],
+    gas_not_sponsored: [
+      'Les frais de réseau ne sont pas payés pour cet envoi',
+      'L’opérateur de ce service paie ici les frais de réseau, mais pas pour cet envoi. Rien n’a été envoyé, et vos avoirs sont inchangés.',
+    ],
     fee_cap_reached: [
       'Le réseau est trop cher pour le moment',
       'Il demande des frais plus élevés que ce que permet l’opérateur de ce service. Rien n’a été envoyé. Réessayez plus tard.',
@@ -351,6 +355,9 @@ export const fr: Texts = {
     explorer: 'Voir dans l’explorateur',
     ambiguous:
       'Le montant n’est pas lisible ou pourrait se comprendre de deux façons. Écrivez-le sans séparateur de milliers, par exemple 1,5.',
+    notSetUp: 'L’envoi depuis cette page n’est pas activé',
+    notSetUpHint: (network) =>
+      `Sur ${network}, l’opérateur de ce service paie les frais de réseau, et il n’a pas activé l’envoi depuis cette page. Vos avoirs sont inchangés, et vous pouvez toujours recevoir.`,
   },
   signatures: signatures.fr,
   console: consoleTexts.fr,

@@ -23,6 +23,7 @@ export type PageCode =
   | 'execution_reverted'
   | 'policy_denied'
   | 'fee_cap_reached'
+  | 'gas_not_sponsored'
   | 'too_many_pending'
   | 'account_stopped'
   | 'chain_unavailable'

@@ -30,7 +30,7 @@ export async function listPeople(
   if (search.includes('\0') || !search.isWellFormed()) return { people: [], nextCursor: null }
   const rows = await accounts(app.db)
     .select(momentText('account.created_at').as('since'))
-    .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id in (${found(search)})`))
+    .$if(search !== '', (query) => query.where(sql<boolean>`account.account_id = any(array(${found(search)}))`))
     .$if(after !== null, (query) =>
       query.where(
         sql<boolean>`(account.created_at, account.account_id) < (${after![1]}::timestamptz, ${after![2]}::uuid)`,

@@ -322,3 +322,52 @@ test('an endpoint that took an event in the last five days is not disabled, alth
   await courier.work()
   assert.equal((await readWebhook(stage.db, of(id))).state, 'failing')
 })
+
+test('a process that takes over loses no event behind a retry that its cursor has not passed', async () => {
+  const { id } = await stage.hook()
+  const held: ((status: number) => void)[] = []
+  const hold = () => new Promise<number>((answer) => held.push(answer))
+  const [slow, failed] = await stage.emit(['slow', 'a'])
+  const first = stage.courier(endpoint(({ event }) => (event.sequence === slow ? hold() : 500)))
+  await first.look()
+  await until('the retry is stored', async () => (await readWebhook(stage.db, of(id))).waiting === 1)
+  first.kill()
+  held.shift()!(200)
+  await stage.age(HOUR)
+
+  const to = endpoint(({ event }) => (event.sequence === slow ? hold() : 200))
+  const second = stage.courier(to)
+  await second.look()
+  await until('the retry was sent', async () => to.got.some(({ sequence: one }) => one === failed) && (await readWebhook(stage.db, of(id))).waiting === 0) // prettier-ignore
+  const [later] = await stage.emit(['a', 'b'])
+  await until('what is behind it was sent', () => to.got.some(({ subject }) => subject === 'b'))
+  held.shift()!(200)
+  await second.work()
+  await stage.age(HOUR)
+  await second.work()
+  assert.deepEqual(seqs(to.got.filter(({ subject }) => subject !== 'b')), [slow, failed, later])
+})
+
+test('a webhook that waits for its probe sends nothing again that was accepted', async () => {
+  const { id } = await stage.hook()
+  const held: ((status: number) => void)[] = []
+  let isBusy = true
+  const to = endpoint(({ event }) => {
+    if (isBusy && event.subject === 'slow') return new Promise((answer) => held.push(answer))
+    return isBusy && event.subject === 'c' ? { status: 503, retryAfterMs: 60_000 } : 200
+  })
+  const courier = stage.courier(to)
+  const sent = await stage.emit(['slow', 'slow', 'a', 'a', 'b', 'c'])
+  await courier.look()
+  await until('the others were answered', async () => (await readWebhook(stage.db, of(id))).waiting === 1)
+  isBusy = false
+  held.shift()!(200)
+  await courier.idle()
+  await stage.age(HOUR)
+  await courier.work()
+  await stage.age(HOUR)
+  await courier.work()
+  assert.deepEqual([(await readWebhook(stage.db, of(id))).waiting, held.length], [0, 0])
+  const accepted = to.got.filter(({ sequence: one }, index) => one !== sent[5] || index > 5)
+  assertInOrder(accepted, sent)
+})

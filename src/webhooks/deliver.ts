@@ -13,6 +13,7 @@ import {
   nothingUnstored,
   readDueRetries,
   readOldestRetry,
+  readStoredAfter,
   readWaiting,
   storeProgress,
   type ClaimedWebhook,
@@ -25,7 +26,7 @@ import { delayOf, MAX_FAILURES_IN_A_ROW, probeDelayOf } from './schedule.ts'
 import type { Slots } from './slots.ts'
 
 const MAX_IN_FLIGHT = 8
-/** answers that may be known to this process only: with those in flight, what a crash repeats */
+/** events after the cursor, and retries, that were answered and are not stored: with those in flight, what a crash repeats */
 const MAX_UNSTORED = 64
 /** milliseconds after which an answer is stored at the latest, and between two looks for retries that are due */
 const STORE_MS = 200
@@ -39,7 +40,7 @@ const SLOW_MS = 3_000
 export type DeliveryParts = { post: SendEvent; slots: Slots; signal: AbortSignal }
 
 /** An event of the feed in the order of its number, from reading until its answer is stored. */
-type Pending = { event: WireEvent; state: 'waiting' | 'in flight' | 'settled'; isAnswered: boolean }
+type Pending = { event: WireEvent; state: 'waiting' | 'in flight' | 'settled' }
 
 /**
  * Delivers the events of one claimed webhook until there are no more, and gives it back. Events of one subject are sent
@@ -66,6 +67,8 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   let position = claimed.cursor
   const pending: Pending[] = []
   const waiting = await readWaiting(db, id)
+  /** events after the cursor that have a row already: they are in `waiting`, or dead */
+  const stored = await readStoredAfter(db, id, claimed.cursor)
   const chains = new Set<string>()
   /** subjects of chains that are over, until what they did is stored */
   const finished: string[] = []
@@ -85,7 +88,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   /** Whether a webhook stands: nothing is sent until its next probe. */
   const stands = () => probeMs !== null || ends !== null
   const countWaiting = () => [...waiting.values()].reduce((sum, one) => sum + one, 0)
-  const countUnstored = () => pending.filter(({ isAnswered }) => isAnswered).length + unstoredRetries
+  const countUnstored = () => pending.filter(({ state }) => state === 'settled').length + unstoredRetries
   const mayLease = () => clock.ticks() < leaseEnds - MIN_LEASE_MS
   const maySend = () => !isOver() && !stands() && mayLease() && countUnstored() < MAX_UNSTORED
 
@@ -118,7 +121,9 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     await woken.promise
     timer.cancel()
   }
-  if (!isLost) await store(true)
+  if (isLost) return
+  parkOvertaken()
+  await store(true)
 
   /** Takes a slot for one delivery after another. @returns null  none is free */
   function takeSlot(): (() => void) | null {
@@ -172,7 +177,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     try {
       const page = await readEvents(app, whole, { after: position, types, limit: PAGE })
       position = page.after
-      pending.push(...page.events.map((event): Pending => ({ event, state: isOwn(event) ? 'settled' : 'waiting', isAnswered: false }))) // prettier-ignore
+      pending.push(...page.events.map((event): Pending => ({ event, state: isOwn(event) || stored.has(event.sequence) ? 'settled' : 'waiting' }))) // prettier-ignore
       readAt = page.isEnd ? clock.ticks() + STORE_MS / 2 : 0
     } catch (error) {
       if (!(error instanceof AppError) || error.code !== 'cursor_expired') throw error
@@ -212,7 +217,6 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     const answer = await send(one.event)
     // The process ends: the next process sends it again.
     if (signal.aborted && !answer.isOk) return void (one.state = 'waiting')
-    one.isAnswered = true
     count(answer)
     if (answer.isOk) one.state = 'settled'
     else {
@@ -226,6 +230,13 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     unstored.parked.push({ seq, subject, attempts, dueMs })
     waiting.set(subject, (waiting.get(subject) ?? 0) + 1)
     one.state = 'settled'
+  }
+
+  /** Stores what was overtaken as retries, so that the cursor passes what was accepted: nobody sends that again. */
+  function parkOvertaken(): void {
+    const last = pending.findLastIndex(({ state }) => state === 'settled')
+    for (const one of pending.slice(0, Math.max(0, last)))
+      if (one.state === 'waiting') park(one, { attempts: 0, dueMs: waiting.has(one.event.subject) ? null : 0 })
   }
 
   async function sendRetries(): Promise<void> {
@@ -304,7 +315,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     if (retry !== undefined) {
       unstored.done.push(retry)
       unstoredRetries++
-    } else Object.assign(main!, { state: 'settled', isAnswered: true })
+    } else main!.state = 'settled'
     return true
   }
 

@@ -74,6 +74,13 @@ export async function readWaiting(db: Db, webhookId: string): Promise<Map<string
   return new Map(rows.map(({ subject, count }) => [subject, count]))
 }
 
+/** Returns the numbers of events after a cursor that have a row: the process that stored it had not come to its cursor. */
+export async function readStoredAfter(db: Db, webhookId: string, cursor: number): Promise<Set<number>> {
+  const { rows } = await sql<{ seq: number }>`
+    select seq from webhook_retries where webhook_id = ${webhookId} and seq > ${cursor}::bigint`.execute(db)
+  return new Set(rows.map(({ seq }) => seq))
+}
+
 /** An attempt for the log. */
 type LoggedAttempt = {
   id: string

@@ -2,14 +2,11 @@
 export type Slots = {
   /** Takes a slot. @param isSlow  its webhook answers slowly: these share a part. @returns null  none is free */
   take(isSlow: boolean): (() => void) | null
-  /** Resolves when the next slot is given back. */
-  freed(): Promise<void>
 }
 
 /** Opens the slots of a process. A few slow webhooks cannot take those of all others. */
 export function openSlots(max = 256, maxSlow = 64): Slots {
   let [taken, slow] = [0, 0]
-  let next = Promise.withResolvers<void>()
   return {
     take: (isSlow) => {
       if (taken >= max || (isSlow && slow >= maxSlow)) return null
@@ -18,10 +15,7 @@ export function openSlots(max = 256, maxSlow = 64): Slots {
       return () => {
         taken--
         if (isSlow) slow--
-        next.resolve()
-        next = Promise.withResolvers()
       }
     },
-    freed: () => next.promise,
   }
 }

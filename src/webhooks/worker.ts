@@ -40,28 +40,32 @@ export function openDeliveries(
   app: App,
   { post = openPost(app, openWebhookOutbound(app)), slots = openSlots() }: { post?: SendEvent; slots?: Slots } = {},
 ): Deliveries {
-  const end = new AbortController()
-  const running = new Map<string, Promise<void>>()
+  let isStopping = false
+  // Each has a signal of its own: listeners on one for all would stay until the process ends.
+  const running = new Map<string, { end: AbortController; done: Promise<void> }>()
+  const allDone = () => Promise.all([...running.values()].map(({ done }) => done))
   return {
     look: async () => {
       const free = MAX_CLAIMED - running.size
-      if (end.signal.aborted || free <= 0) return 0
+      if (isStopping || free <= 0) return 0
       const claimed = await claimWebhooks(app.db, [...running.keys()], Math.min(free, BATCH))
-      for (const webhook of claimed)
-        running.set(
-          webhook.id,
-          deliverWebhook(app, webhook, { post, slots, signal: end.signal })
-            .catch((error: unknown) => app.telemetry.log.warn('webhook_not_delivered', { webhook: webhook.id }, error))
-            .finally(() => running.delete(webhook.id)),
-        )
+      for (const webhook of claimed) {
+        const end = new AbortController()
+        if (isStopping) end.abort()
+        const done = deliverWebhook(app, webhook, { post, slots, signal: end.signal })
+          .catch((error: unknown) => app.telemetry.log.warn('webhook_not_delivered', { webhook: webhook.id }, error))
+          .finally(() => running.delete(webhook.id))
+        running.set(webhook.id, { end, done })
+      }
       return claimed.length
     },
     idle: async () => {
-      while (running.size > 0) await Promise.all(running.values())
+      while (running.size > 0) await allDone()
     },
     stop: async () => {
-      end.abort()
-      await Promise.all(running.values())
+      isStopping = true
+      for (const { end } of running.values()) end.abort()
+      await allDone()
     },
   }
 }

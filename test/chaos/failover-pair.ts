@@ -10,9 +10,6 @@ import { until } from '../kit/until.ts'
 import { startCable, type Cable } from './cable.ts'
 import { freePort } from '../kit/ports.ts'
 
-/** milliseconds until a server answers, streams or follows */
-const WAIT_MS = 30_000
-
 /** One PostgreSQL server of a pair. */
 export type Standing = {
   port: number
@@ -71,7 +68,7 @@ export async function startPair(programs: string): Promise<Pair> {
   if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid)
   // Never synchronously: the cables that these go through are in this process.
   const run = (program: string, ...args: string[]) =>
-    promisify(execFile)(join(programs, program), args, { ...owner, cwd: folder, timeout: 60_000 })
+    promisify(execFile)(join(programs, program), args, { ...owner, cwd: folder, timeout: 300_000 })
   const closers: (() => unknown)[] = []
   const stop = async () => {
     for (const close of closers.toReversed()) await close()
@@ -97,14 +94,10 @@ export async function startPair(programs: string): Promise<Pair> {
       const from = ['-h', '127.0.0.1', '-p', String(primary.port), '-U', USER]
       await run('pg_basebackup', ...from, '-D', server.data, '-R', '-X', 'stream', '-c', 'fast')
       await server.start({ primary_conninfo: `host=127.0.0.1 port=${link.port} user=${USER}` })
-      await until(
-        'the standby streams',
-        async () => {
-          const rows = await primary.admin(`select 1 from pg_stat_replication where state = 'streaming'`)
-          return rows.length === 1
-        },
-        WAIT_MS,
-      )
+      await until('the standby streams', async () => {
+        const rows = await primary.admin(`select 1 from pg_stat_replication where state = 'streaming'`)
+        return rows.length === 1
+      })
       return server
     }
     let standby = await follow()
@@ -127,14 +120,10 @@ export async function startPair(programs: string): Promise<Pair> {
         await primary.admin(`alter system set synchronous_standby_names = '${isSo ? '*' : ''}'`)
         await primary.admin('select pg_reload_conf()')
         const wanted = isSo ? 'sync' : 'async'
-        await until(
-          `the standby is ${wanted}`,
-          async () => {
-            const [row] = await primary.admin<{ sync_state: string }>('select sync_state from pg_stat_replication')
-            return row?.sync_state === wanted
-          },
-          WAIT_MS,
-        )
+        await until(`the standby is ${wanted}`, async () => {
+          const [row] = await primary.admin<{ sync_state: string }>('select sync_state from pg_stat_replication')
+          return row?.sync_state === wanted
+        })
       },
       async renew() {
         await primary.discard()
@@ -207,17 +196,13 @@ function standing({
       const args = ['-D', data, '-h', '127.0.0.1', '-p', String(port), '-k', folder, ...more]
       child = spawn(join(programs, 'postgres'), args, { ...owner, cwd: folder, stdio: 'ignore' })
       process.once('exit', end)
-      await until(
-        'the server answers',
-        async () => {
-          if (child?.exitCode !== null) throw new Error('the server ended')
-          return ask('postgres', 'select 1').then(
-            () => true,
-            () => false,
-          )
-        },
-        WAIT_MS,
-      )
+      await until('the server answers', async () => {
+        if (child?.exitCode !== null) throw new Error('the server ended')
+        return ask('postgres', 'select 1').then(
+          () => true,
+          () => false,
+        )
+      })
     },
     async kill() {
       if (child === null || child.exitCode !== null || child.signalCode !== null) return

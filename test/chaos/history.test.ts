@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, suite, test } from 'node:test'
 import { testCluster } from '../kit/database.ts'
+import { PATIENCE_MS } from '../kit/until.ts'
 import { embeddedHome, openHome, type Home } from './history-home.ts'
 import seeds from './history-seeds.json' with { type: 'json' }
 import { runHistory } from './history-run.ts'
@@ -30,7 +31,7 @@ for (const [where, open, some] of [
 
       for (const seed of some) {
         test(`the tables equal an index of the final chain from scratch (seed ${seed})`, async () => {
-          const { problem } = await runHistory(seed, home, { boundMs: 30_000 })
+          const { problem } = await runHistory(seed, home, { boundMs: PATIENCE_MS })
           assert.equal(problem, null)
         })
       }

@@ -23,7 +23,7 @@ const AGAIN = new Set([
   'idempotency_in_flight',
   'too_many_pending',
 ])
-const SETTLE_MS = 60_000
+const SETTLE_MS = 180_000
 const MINT = 'mint(address to, uint256 amount)'
 const BALANCE = 'balanceOf(address) view returns (uint256)'
 const TOO_MUCH = 'transfer(address to, uint256 amount)'
@@ -31,12 +31,13 @@ const TOO_MUCH = 'transfer(address to, uint256 amount)'
 /**
  * One fault on one kind of node: an account that has written before it, writes during it and after it; another one whose
  * first write falls into it; readers all the time. The judge is the chain, asked past the node.
+ * @param options.sees  the fault goes on until the judge has found that
  */
 export async function playCell(
   stage: Stage,
   fault: Fault,
   roll: () => number,
-  { settleMs = SETTLE_MS }: { settleMs?: number } = {},
+  { settleMs = SETTLE_MS, sees }: { settleMs?: number; sees?: RegExp } = {},
 ): Promise<Outcome> {
   const { node, token, everMined } = stage
   const [alice, bob] = await stage.nextPair()
@@ -179,6 +180,7 @@ export async function playCell(
     await fault.start(node, roll)
     const during = [write(alice, 2, () => isLate()), write(bob, 8, () => isLate())]
     await pause(Math.max(0, (fault.ms ?? 600) - (performance.now() - from)))
+    if (sees !== undefined) await until(`the judge sees ${sees}`, () => problems.some((text) => sees.test(text)))
     Object.assign(node, { onRequest: null, onCall: null, onReply: null })
     await fault.stop?.(node)
     const endedAt = performance.now()

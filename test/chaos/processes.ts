@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { PATIENCE_MS } from '../kit/until.ts'
 
 /** A program that is started again whenever it dies, as an operator's supervisor would. */
 export type Supervised = {
@@ -143,8 +144,8 @@ export function supervise({ name, file, args = [], cwd, env, readyWhen }: Progra
       if (isReady) return
       const { promise, resolve } = Promise.withResolvers<void>()
       waiting.push(resolve)
-      const late = pause(60_000, undefined, { ref: false }).then(() => {
-        throw new Error(`${name} did not get ready within 60 s:\n${said}`)
+      const late = pause(PATIENCE_MS, undefined, { ref: false }).then(() => {
+        throw new Error(`${name} did not get ready within ${PATIENCE_MS} ms:\n${said}`)
       })
       await Promise.race([promise, late])
       waiting = waiting.filter((one) => one !== resolve)

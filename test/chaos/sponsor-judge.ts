@@ -3,7 +3,7 @@ import type { Hex } from '../../src/ids.ts'
 import { inParallel } from './transactions-answers.ts'
 import { doesNothing, readBack, type Write } from './transactions-client.ts'
 import { slotOf, type Check, type Tell } from './transactions-evidence.ts'
-import { checkOf, highestOffered, untilFollowed, type Verdict } from './transactions-oracle.ts'
+import { checkOf, highestOffered, untilFollowed, WINDOW_MS, type Verdict } from './transactions-oracle.ts'
 import { effectsOf, isGivenUp, packedOf, readOnChain, type OnChain, type Settled } from './sponsor-chain.ts'
 import { errorOf } from './sponsor-events.ts'
 import { judgeReplays } from './sponsor-replays.ts'
@@ -13,8 +13,7 @@ import { GAS, type Sponsors } from './sponsor-world.ts'
 import { judgeTransfers } from './transactions-money.ts'
 import type { Account, ChaosWorld } from './transactions-world.ts'
 
-/** milliseconds to settle, and for each write that is still open */
-const WINDOW_MS = 45_000
+/** milliseconds to settle for each write that is still open */
 const WINDOW_PER_WRITE_MS = 100
 
 export type SponsoredVerdict = Verdict & {

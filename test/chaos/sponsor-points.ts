@@ -6,9 +6,10 @@ import type { Hex } from '../../src/ids.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
 import { judgeSponsored, type SponsoredVerdict } from './sponsor-judge.ts'
+import { followedTo } from './transactions-oracle.ts'
 import { GAS, wantOfPerson, withSponsors, type Sponsors } from './sponsor-world.ts'
-import { change, insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
-import { until } from './transactions-stage.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
+import { change, insist, insistAt, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 
 /**
@@ -84,8 +85,6 @@ export type SponsorPointsReport = {
 
 const SEED = 0x59
 const BLOCK_MS = 150
-/** milliseconds in which a process has to get to its point, and a client to its answer */
-const FIRE_MS = 45_000
 
 /** Kills a process at each of the points, one after the other, each with two people of its own; then the chain's word. */
 export async function playSponsorPoints({
@@ -147,7 +146,7 @@ export async function playSponsorPoints({
       // Nothing that is written from then on would be in time.
       if (point !== 'before-expire') await settleAll(world, writes)
     }
-    const verdict = await judgeSponsored(sponsors)(world, writes, { windowMs: 30_000, log })
+    const verdict = await judgeSponsored(sponsors)(world, writes, { log })
     const said = everybody(world).map(({ name, said: last }) => `${name}:\n${last()}`)
     return { ...{ replicas, fired, missed, verdict }, seconds: Math.round((performance.now() - startedAt) / 1_000), said: said.join('\n') } // prettier-ignore
   } finally {
@@ -173,14 +172,14 @@ async function mine({ node }: ChaosWorld, mining: { isPaused: boolean }, signal:
 const everybody = ({ servers, signer }: ChaosWorld): Supervised[] => [...servers, signer]
 
 const dies = (some: Supervised[], step: string): Promise<unknown> =>
-  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step), FIRE_MS)
+  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step))
 
 /** Every caller repeats with its key until it is told. The database's clock is put ahead: the dead hold nothing. */
 async function settleAll(world: ChaosWorld, writes: Write[]): Promise<void> {
   const open = writes.filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
   if (open.length === 0) return
   if (world.db !== null) await world.age(8)
-  const endsAt = performance.now() + FIRE_MS
+  const endsAt = performance.now() + PATIENCE_MS
   const isOver = () => performance.now() > endsAt
   await Promise.all(open.map((write) => insist(world, write, { isOver, refusals: new Map(), looks: 1 })))
 }
@@ -192,14 +191,14 @@ const tell = (world: ChaosWorld, server: Server, write: Write): Promise<void> =>
 async function writing({ world, target, step, write, people }: Stage): Promise<void> {
   target.arm(step)
   const other = world.servers.find((server) => server !== target) ?? target
-  await Promise.all([tell(world, target, write()), tell(world, other, write(people[1]))])
+  await Promise.all([insistAt(world, target, { write: write() }), tell(world, other, write(people[1]))])
   await dies([target], step)
 }
 
 /** The first commit of an operation is the person's signature, the second the sponsor's. */
 async function signing({ world, target, step, write }: Stage): Promise<void> {
   world.signer.arm(step)
-  await tell(world, target, write())
+  await insistAt(world, target, { write: write(), dying: world.signer })
   await dies([world.signer], step)
 }
 
@@ -236,7 +235,7 @@ async function cancelling(stage: Stage): Promise<void> {
 async function filling({ world, target, step, write, people }: Stage): Promise<void> {
   const one = write()
   target.arm('after-bind-outer', step)
-  await tryOnce(world, target, one)
+  await insistAt(world, target, { write: one })
   await dies([target], 'after-bind-outer')
   for (const server of world.servers) if (server !== target) server.arm(step)
   await world.age(40)
@@ -266,7 +265,7 @@ async function retracting(stage: Stage): Promise<void> {
   await pause(BLOCK_MS)
   await world.node.mine()
   const head = Number(await world.node.anvil.rpc<string>('eth_blockNumber'))
-  await until('the follower has the newest block', () => isFollowed(world, head))
+  await until('the follower has the newest block', () => isFollowed(world, stage.people[0], head))
   // By what is told: the transaction of the first answer may have been replaced by then.
   const [first] = writes
   const { blockNumber } = (await readBack(target, first!, first!.answer!.id!))!.body.receipt!
@@ -275,10 +274,10 @@ async function retracting(stage: Stage): Promise<void> {
   await dies(world.servers, step)
 }
 
-/** With the harness's own door to the database; without one a few rounds of the follower are waited for. */
-async function isFollowed({ db }: ChaosWorld, head: number): Promise<boolean> {
-  if (db === null) return pause(1_000, true)
-  const cursor = await db.selectFrom('cursors').select('block_number').executeTakeFirst()
+/** With the harness's own door to the database; without one, by what the service says. */
+async function isFollowed(world: ChaosWorld, account: Account, head: number): Promise<boolean> {
+  if (world.db === null) return (await followedTo(world, account)) === head
+  const cursor = await world.db.selectFrom('cursors').select('block_number').executeTakeFirst()
   return cursor?.block_number === head
 }
 
@@ -303,7 +302,7 @@ async function expiring({ world, target, step, write }: Stage): Promise<void> {
   const one = write()
   one.isAbandoned = true
   target.arm('after-sign-operation')
-  await tryOnce(world, target, one)
+  await insistAt(world, target, { write: one })
   await dies([target], 'after-sign-operation')
   await target.ready()
   for (const server of world.servers) server.arm(step)

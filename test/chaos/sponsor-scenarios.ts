@@ -7,6 +7,7 @@ import type { Check } from './transactions-evidence.ts'
 import type { Mutant } from './transactions-mutants.ts'
 import { loseTail, rememberAll } from './sponsor-tail.ts'
 import { GAS, type Sponsors } from './sponsor-world.ts'
+import { until } from '../kit/until.ts'
 import {
   change,
   insist,
@@ -19,7 +20,6 @@ import {
   type Want,
   type Write,
 } from './transactions-client.ts'
-import { until } from './transactions-stage.ts'
 import { COINS, type Account, type ChaosWorld } from './transactions-world.ts'
 
 /** One fault of sponsored writes at one moment, with two replicas on PostgreSQL; the judge says what it left. */
@@ -47,7 +47,7 @@ type Scenario = {
 }
 
 const add = (): Part => ({ kind: 'add', amount: nextAmount() })
-const TOLD_MS = 20_000
+const TOLD_MS = 60_000
 
 const setSponsor = parseAbi(['function setSponsor(address sponsor, bool allowed)'])
 

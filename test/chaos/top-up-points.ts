@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { fractionsOf } from '../random.ts'
 import { hurry, judgeTopUps, withSponsor } from './top-ups.ts'
-import { insist, newWrite, note, tryOnce, type Write } from './transactions-client.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
+import { insist, insistAt, newWrite, type Write } from './transactions-client.ts'
 import { judge, type Verdict } from './transactions-oracle.ts'
-import { until } from './transactions-stage.ts'
 import { miner } from './transactions-run.ts'
 import { chaosWorld } from './transactions-world.ts'
 
@@ -13,8 +13,6 @@ const SIGNER_STEPS = ['signer.before-commit', 'signer.after-commit', 'signer.aft
 export const TOP_UP_POINTS = [...STEPS, ...SIGNER_STEPS].flatMap((step) => [step, `${step}:2`])
 
 const SEED = 0x70b
-/** milliseconds in which a process has to get to its point, and then the client to its answer */
-const FIRE_MS = 45_000
 
 export type TopUpPointsReport = {
   replicas: number
@@ -53,9 +51,9 @@ export async function playTopUpPoints({
       const write = newWrite(people[index]!, SEED, { kind: 'echo' })
       writes.push(write)
       dying.arm(point)
-      void tryOnce(world, server, write).then((answer) => note(write, answer))
+      void insistAt(world, server, { write, dying })
       try {
-        await until(`somebody dies at ${point}`, () => dying.fired.at(-1) === point, FIRE_MS)
+        await until(`somebody dies at ${point}`, () => dying.fired.at(-1) === point)
         fired!.push(point)
         log(`${replicas} replica(s): ${dying.name} killed at ${point}`)
       } catch (error) {
@@ -65,13 +63,13 @@ export async function playTopUpPoints({
       dying.arm()
       dying.fired.length = 0
       await Promise.all([...world.servers, world.signer].map((one) => one.ready()))
-      const endsAt = performance.now() + FIRE_MS
+      const endsAt = performance.now() + PATIENCE_MS
       if (write.hash === null)
         await insist(world, write, { isOver: () => performance.now() > endsAt, refusals: new Map() })
       await pause(200)
     }
     const tended = hurry(world, writes, end.signal)
-    const verdict = await judge(world, writes, { accounts: people, windowMs: 30_000 })
+    const verdict = await judge(world, writes, { accounts: people })
     end.abort()
     await tended
     await mining

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Hex } from '../../src/ids.ts'
 import { toHex } from '../../src/hex.ts'
 import { fromWord } from '../../src/store/bytes.ts'
+import { PATIENCE_MS } from '../kit/until.ts'
 import { readTransitions } from '../../src/transactions/read/transitions.ts'
 import { anyServer, bodyOf, effectOf, readAt, repeat, type Told, type Write } from './transactions-client.ts'
 import { nameOfRow, slotOf, type AttemptRow, type Evidence, type Row, type Tell } from './transactions-evidence.ts'
@@ -118,7 +119,7 @@ export async function judgeBalance(
   tell: Tell,
 ): Promise<void> {
   const held = BigInt(await world.node.anvil.rpc<Hex>('eth_getBalance', address, 'latest'))
-  const endsAt = performance.now() + 5_000
+  const endsAt = performance.now() + PATIENCE_MS
   for (;;) {
     const response = await fetch(`${anyServer(world).url}/v1/users/DEV-${name}/balance`, {
       headers: { authorization: `Bearer ${token}` },

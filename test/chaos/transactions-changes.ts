@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/hex.ts'
+import { until } from '../kit/until.ts'
 import { bodyOf, change, nextAmount, note, readBack, repeat, tryOnce, type Write } from './transactions-client.ts'
-import { first, isMined, offeredOf, second, until, WAIT_MS, type Scenario, type Stage } from './transactions-stage.ts'
+import { first, isMined, offeredOf, second, type Scenario, type Stage } from './transactions-stage.ts'
 
 const GWEI = 10n ** 9n
 const stateOf = async ({ world }: Stage, write: Write): Promise<string | undefined> =>
@@ -10,15 +11,10 @@ const stateOf = async ({ world }: Stage, write: Write): Promise<string | undefin
 const headOf = async ({ world: { node } }: Stage): Promise<number> =>
   Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
 
-/** milliseconds; also a follower that was paused is replaced by then */
-const SETTLE_MS = 15_000
-
 /** Resolves when the service knows what became of a write; that it never does is for the judge to see. */
 const settled = async (stage: Stage, write: Write): Promise<void> => {
   const isSo = async () => !['SUBMITTED', undefined].includes(await stateOf(stage, write))
-  await until('it is known what became of a write', isSo, SETTLE_MS).catch((error: Error) =>
-    stage.expect(false, error.message),
-  )
+  await until('it is known what became of a write', isSo).catch((error: Error) => stage.expect(false, error.message))
 }
 
 /** Resolves when the service has followed the chain to its newest block. */
@@ -342,7 +338,7 @@ export const changes = {
       await until('it is given up', async () => {
         await world.age(20)
         return (await stateOf(stage, write)) === 'FAILED'
-      }, WAIT_MS) // prettier-ignore
+      }) // prettier-ignore
     },
   },
 } satisfies Record<string, Scenario>

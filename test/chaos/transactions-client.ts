@@ -7,6 +7,7 @@ import { TESTED_DELEGATE } from '../delegate.ts'
 import { readCancel } from '../../src/gas/dispatch.ts'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/hex.ts'
+import type { Supervised } from './processes.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
 /**
@@ -160,6 +161,19 @@ export function note(write: Write, told: Told | null): void {
   if (told?.status !== 200 || told.body.hash === undefined || write.hash !== null) return
   write.hash = told.body.hash
   write.answer = told.body
+}
+
+/** Repeats at one server until somebody has died: on a slow machine a try may be refused before anybody gets to its point. */
+export async function insistAt(
+  world: ChaosWorld,
+  server: Server,
+  { write, dying = server }: { write: Write; dying?: Supervised },
+): Promise<void> {
+  const { starts } = dying
+  while (write.hash === null && dying.starts === starts) {
+    note(write, await tryOnce(world, server, write))
+    await pause(100)
+  }
 }
 
 /** Repeats with its key until it is told a hash, or `isOver`. Now and then it looks twice. */

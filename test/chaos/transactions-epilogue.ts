@@ -1,6 +1,7 @@
 import { strict as assert } from 'node:assert'
 import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
+import { until } from '../kit/until.ts'
 import { newWrite, tryOnce } from './transactions-client.ts'
 import type { ChaosWorld } from './transactions-world.ts'
 
@@ -10,7 +11,7 @@ export async function refusesAnotherChain({ node, servers }: ChaosWorld): Promis
   const before = server.ends.length
   node.script('eth_chainId', 'wrong-chain')
   server.signal('SIGKILL')
-  await waitFor(() => server.ends.length >= before + 2)
+  await until('it was started again, and ended', () => server.ends.length >= before + 2)
   assert.equal(server.ends[before + 1], '1', 'it ends by itself')
   assert.match(server.said(), /Cannot start: the node has chain id 1, expected 31337/)
   node.script('eth_chainId', null)
@@ -37,12 +38,4 @@ export async function refusesATornStore(world: ChaosWorld): Promise<void> {
   assert.equal(told?.body.hash, undefined)
   assert.equal(node.pool.offered.size, offered)
   assert.match(signer.said(), /ledger_damaged|rolled back|damaged/i)
-}
-
-async function waitFor(isSo: () => boolean): Promise<void> {
-  const endsAt = performance.now() + 30_000
-  while (!isSo()) {
-    assert.ok(performance.now() < endsAt, 'it took more than 30 s')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
 import { toHex } from '../../src/hex.ts'
+import { PATIENCE_MS } from '../kit/until.ts'
 import { inParallel, judgeAnswers, judgeRepeats } from './transactions-answers.ts'
 import { readChain, type MinedTx } from './transactions-chain.ts'
 import { doesNothing, effectOf, nameOf, readBack, type Write } from './transactions-client.ts'
@@ -40,11 +41,11 @@ export type Verdict = {
 /** The name of the check that found a problem. */
 export const checkOf = (problem: string): Check => problem.slice(0, problem.indexOf(':')) as Check
 
-/** milliseconds to settle: for what waits for a time-out of its own, and for each write that is still open */
-const WINDOW_MS = 45_000
+/** milliseconds to settle: for what waits for a time-out of its own on a slow machine, and for each write that is still open */
+export const WINDOW_MS = 180_000
 const WINDOW_PER_WRITE_MS = 60
-/** blocks until a told write is mined for good: a nonce is filled after 30 s, which are 200 blocks here */
-const WINDOW_BLOCKS = 300
+/** blocks until a told write is mined for good: as many as come in that time */
+const WINDOW_BLOCKS = 1_200
 const WINDOW_BLOCKS_PER_WRITE = 0.4
 
 /**
@@ -124,27 +125,26 @@ async function standStill(world: ChaosWorld, writes: Write[], accounts: Account[
   })
 }
 
-/** milliseconds that the follower may take for the last block, a lease that has to run out included */
-const FOLLOW_MS = 20_000
-
-export async function untilFollowed(
-  { servers, node }: ChaosWorld,
-  { name, token }: Account,
-  tell: Tell,
-): Promise<void> {
-  const head = Number(await node.anvil.rpc<Hex>('eth_blockNumber'))
-  const endsAt = performance.now() + FOLLOW_MS
-  let reached: string | null | undefined
+export async function untilFollowed(world: ChaosWorld, account: Account, tell: Tell): Promise<void> {
+  const head = Number(await world.node.anvil.rpc<Hex>('eth_blockNumber'))
+  const endsAt = performance.now() + PATIENCE_MS
+  let reached: number | null = null
   while (performance.now() < endsAt) {
-    const server = servers.find((one) => one.isReady())
-    const headers = { authorization: `Bearer ${token}` }
-    const response = await fetch(`${server?.url}/v1/users/DEV-${name}/history`, { headers }).catch(() => null)
-    await response?.arrayBuffer().catch(() => null)
-    reached = response?.headers.get('x-indexed-to-block')
-    if (Number(reached) === head) return
+    reached = await followedTo(world, account)
+    if (reached === head) return
     await pause(50)
   }
-  tell('late', `block ${head} was not followed within ${FOLLOW_MS} ms; the service is at ${reached}`)
+  tell('late', `block ${head} was not followed within ${PATIENCE_MS} ms; the service is at ${reached}`)
+}
+
+/** The block that a server says it has followed to, or null while none answers. */
+export async function followedTo({ servers }: ChaosWorld, { name, token }: Account): Promise<number | null> {
+  const server = servers.find((one) => one.isReady())
+  const headers = { authorization: `Bearer ${token}` }
+  const response = await fetch(`${server?.url}/v1/users/DEV-${name}/history`, { headers }).catch(() => null)
+  await response?.arrayBuffer().catch(() => null)
+  const reached = response?.headers.get('x-indexed-to-block') ?? null
+  return reached === null ? null : Number(reached)
 }
 
 /**

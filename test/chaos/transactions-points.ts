@@ -1,9 +1,9 @@
 import { closeSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { insist, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
-import { judge, type Verdict } from './transactions-oracle.ts'
-import { until } from './transactions-stage.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
+import { insist, insistAt, newWrite, note, readBack, tryOnce, type Write } from './transactions-client.ts'
+import { followedTo, judge, type Verdict } from './transactions-oracle.ts'
 import { chaosWorld, type Account, type ChaosWorld, type Server } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 import type { Supervised } from './processes.ts'
@@ -123,7 +123,7 @@ export async function playPoints({
       await Promise.all(everybody(world).map((one) => one.ready()))
       await settleAll(world, writes)
     }
-    const verdict = await judge(world, writes, { windowMs: 30_000 })
+    const verdict = await judge(world, writes)
     const said = everybody(world).map(({ name, said: last }) => `${name}:\n${last()}`)
     return {
       ...{ replicas, fired, missed, verdict, said: said.join('\n') },
@@ -143,8 +143,6 @@ export function failureOf({ missed, verdict }: PointsReport): string | null {
 }
 
 const BLOCK_MS = 150
-/** milliseconds in which a process has to get to its point */
-const FIRE_MS = 30_000
 
 async function mine({ node }: ChaosWorld, mining: { isPaused: boolean }, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -158,7 +156,7 @@ const everybody = ({ servers, signer }: ChaosWorld): Supervised[] => [...servers
 /** Every caller repeats with its key until it is told a hash. The database's clock is put ahead: the dead hold nothing. */
 async function settleAll(world: ChaosWorld, writes: Write[]): Promise<void> {
   if (world.db !== null) await world.age(8)
-  const endsAt = performance.now() + FIRE_MS
+  const endsAt = performance.now() + PATIENCE_MS
   const isOver = () => performance.now() > endsAt
   const open = writes.filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
   await Promise.all(open.map((write) => insist(world, write, { isOver, refusals: new Map(), looks: 1 })))
@@ -177,7 +175,7 @@ async function mined(stage: Stage, write: Write): Promise<void> {
 }
 
 const dies = (some: Supervised[], step: string): Promise<unknown> =>
-  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step), FIRE_MS)
+  until(`somebody dies at ${step}`, () => some.some(({ fired }) => fired.at(-1) === step))
 
 /** Two writes of an account at once, one of them on the replica that dies. */
 async function writing(stage: Stage): Promise<void> {
@@ -185,7 +183,7 @@ async function writing(stage: Stage): Promise<void> {
   target.arm(step)
   const [first, second] = [stage.write(), stage.write()]
   const other = world.servers.find((server) => server !== target) ?? target
-  await Promise.all([tryOnce(world, target, first).then((answer) => note(first, answer)), tell(world, other, second)])
+  await Promise.all([insistAt(world, target, { write: first }), tell(world, other, second)])
   await dies([target], step)
 }
 
@@ -203,7 +201,7 @@ async function filling(stage: Stage): Promise<void> {
   const write = stage.write()
   write.isAbandoned = true
   target.arm('after-bind', step)
-  await tryOnce(world, target, write)
+  await insistAt(world, target, { write })
   await dies([target], 'after-bind')
   for (const server of world.servers) if (server !== target) server.arm(step)
   await world.age(40)
@@ -239,23 +237,24 @@ async function retracting(stage: Stage): Promise<void> {
   await pause(BLOCK_MS)
   await world.node.mine()
   const head = Number(await world.node.anvil.rpc<string>('eth_blockNumber'))
-  await until('the follower has the newest block', () => isFollowed(world, head))
+  await until('the follower has the newest block', () => isFollowed(world, stage.account, head))
   const { blockNumber } = await world.node.anvil.rpc<{ blockNumber: string }>('eth_getTransactionReceipt', write.hash)
   for (const server of world.servers) server.arm(step)
   await world.node.reorganise(head - Number(blockNumber) + 1, { putBack: false })
   await dies(world.servers, step)
 }
 
-/** With the harness's own door to the database; without one a few rounds of the follower are waited for. */
-async function isFollowed({ db }: ChaosWorld, head: number): Promise<boolean> {
-  if (db === null) return pause(1_000, true)
-  const cursor = await db.selectFrom('cursors').select('block_number').executeTakeFirst()
+/** With the harness's own door to the database; without one, by what the service says. */
+async function isFollowed(world: ChaosWorld, account: Account, head: number): Promise<boolean> {
+  if (world.db === null) return (await followedTo(world, account)) === head
+  const cursor = await world.db.selectFrom('cursors').select('block_number').executeTakeFirst()
   return cursor?.block_number === head
 }
 
 async function signing({ world, target, step, write }: Stage): Promise<void> {
   world.signer.arm(step)
-  await Promise.all([tell(world, target, write()), tell(world, target, write())])
+  const { signer: dying } = world
+  await Promise.all([write(), write()].map((one) => insistAt(world, target, { write: one, dying })))
   await dies([world.signer], step)
 }
 

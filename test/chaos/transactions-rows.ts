@@ -142,10 +142,7 @@ export const LEGAL: Record<string, readonly string[]> = {
   FINALIZED: [],
 }
 
-/** milliseconds: of two replicas that change a row at once the one that waited for the other had read its clock before, or begun its transaction */
-export const RACE_MS = 5_000
-
-/** The steps of a row are in an order that can be, in time, and end where the row stands. */
+/** The steps of a row are in an order that can be, and end where the row stands. Their times are put in order when read. */
 function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
   const name = nameOfRow(row)
   const own = new Set((attempts.get(row.id) ?? []).map(({ hash }) => toHex(hash)))
@@ -154,18 +151,14 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
   const steps = readTransitions(row.transitions, attempts.get(row.id) ?? [])
   const said = steps.map(({ state }) => state).join(', ')
   let before: string = 'START'
-  let at = 0
-  for (const { state, at: time, hash, blockNumber } of steps) {
-    const now = Date.parse(time)
+  for (const { state, hash, blockNumber } of steps) {
     if (!LEGAL[before]?.includes(state)) tell('transitions', `${name}: ${before} became ${state} in ${said}`)
-    if (!(now > at - RACE_MS)) tell('transitions', `${name}: ${state} at ${time}, ${at - now} ms before ${before}`)
     const isInBlock = (IN_BLOCK as readonly string[]).includes(state)
     if (isInBlock !== (blockNumber !== undefined)) tell('transitions', `${name}: ${state} names block ${blockNumber}`)
     if (state !== 'REPLACED' && hash !== undefined && !own.has(hash as Hex))
       tell('transitions', `${name}: ${state} names ${hash}, which is none of its own`)
     if (isInBlock && own.size > 0 && hash === undefined) tell('transitions', `${name}: ${state} names no hash`)
     before = state
-    at = now
   }
   const isPlace = row.state === 'BOUND' || row.state === 'VACANT'
   const last = steps.at(-1)
@@ -179,5 +172,4 @@ function judgeTransitions({ attempts }: Evidence, row: Row, tell: Tell): void {
     tell('transitions', `${name} is in block ${row.block_number} after one that names ${end.blockNumber}`)
   if (row.hash !== null && end?.hash !== undefined && end.state !== 'REPLACED' && end.hash !== toHex(row.hash))
     tell('transitions', `${name} has ${toHex(row.hash)} after one that names ${end.hash}`)
-  if (Number(row.updated_at) < Number(row.created_at) - RACE_MS) tell('transitions', `${name} was changed at ${row.updated_at.toISOString()}, before it was made at ${row.created_at.toISOString()}`) // prettier-ignore
 }

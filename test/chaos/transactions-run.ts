@@ -42,6 +42,8 @@ export type RunOptions = {
   lifeMs?: number | null
   /** the storm does not end before that many processes were killed; they live shorter while kills lag behind the writes */
   leastKills?: number
+  /** on a slow machine the storm goes on after its time, until so many processes were killed and so many writes answered */
+  atLeast?: { kills: number; answered: number }
   deepest?: number
   /** milliseconds that the faults last at most; else as long as the writes and the points take, which has a bound too */
   stormMs?: number
@@ -92,6 +94,9 @@ const BLOCK_MS = 150
 /** accounts that still write when all writes are made and some points are not */
 const MAX_LATE = 6
 
+/** milliseconds that a storm goes on after its time for what it has to do at least */
+const LATE_MS = 240_000
+
 /** milliseconds that the faults of a run with so many writes last at most */
 export const stormMs = (writes: number): number => 300_000 + writes * 300
 
@@ -123,6 +128,8 @@ export async function run(options: RunOptions): Promise<RunReport> {
   const kills = () => tours.reduce((sum, { one }) => sum + killsOf(one), 0)
   const isTouring = () =>
     kills() < (options.leastKills ?? 0) || tours.some(({ one, left: some }) => some.length > 0 || one.point !== null)
+  const { atLeast = { kills: 0, answered: 0 } } = options
+  const isEnough = () => kills() >= atLeast.kills && answeredOf() >= atLeast.answered
   const life = (): Life | null => {
     const { lifeMs = LONG_LIFE.ms, leastKills = 0 } = options
     if (lifeMs === null) return null
@@ -168,7 +175,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
       // Two at a time for one account: they meet in its lane, on one replica or on two.
       [0, 1].map(async () => {
         // The storm lasts until every point was reached too: a few go on, so that there is something to be killed at.
-        while ((left > 0 || (isTouring() && index < MAX_LATE)) && !storm.signal.aborted) {
+        while ((left > 0 || ((isTouring() || !isEnough()) && index < MAX_LATE)) && !storm.signal.aborted) {
           left--
           const write = newWrite(account, seed, want(world, account))
           writes.push(write)
@@ -182,6 +189,7 @@ export async function run(options: RunOptions): Promise<RunReport> {
     const endsAt = performance.now() + (options.stormMs ?? stormMs(many))
     // The faults stop when nearly all is answered: what is open then has to settle in quiet.
     while (performance.now() < endsAt && (answeredOf() < many || isTouring())) await pause(200)
+    while (performance.now() < endsAt + LATE_MS && !isEnough()) await pause(200)
     storm.abort()
     world.node.weather(null)
     world.node.spike(null)

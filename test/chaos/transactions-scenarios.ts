@@ -2,8 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../../src/ids.ts'
 import { toHex } from '../../src/hex.ts'
 import { changes } from './transactions-changes.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
 import { lookUp, note, tryOnce } from './transactions-client.ts'
-import { first, isMined, offeredOf, second, until, WAIT_MS, type Scenario } from './transactions-stage.ts'
+import { first, isMined, offeredOf, second, type Scenario } from './transactions-stage.ts'
 
 export const scenarios = {
   'killed-after-broadcast': {
@@ -133,7 +134,7 @@ export const scenarios = {
       await stage.restart(first(world))
       for (const count of [4, 6]) {
         await world.node.mine()
-        await until(`${count} were given to the node`, () => offered() >= count, 10_000).catch((error: Error) =>
+        await until(`${count} were given to the node`, () => offered() >= count).catch((error: Error) =>
           stage.expect(false, error.message),
         )
         await pause(1_500)
@@ -160,7 +161,7 @@ export const scenarios = {
       const { world, account } = stage
       await stage.restart(first(world), 'after-bind:1:SIGSTOP')
       const write = stage.write()
-      const asked = tryOnce(world, first(world), write, 2 * WAIT_MS)
+      const asked = tryOnce(world, first(world), write, 2 * PATIENCE_MS)
       await until('the replica is paused', () => first(world).isStopped())
       await world.age(40)
       await until('the nonce is filled', () => offeredOf(stage).some(({ to }) => to === account.address))
@@ -177,7 +178,7 @@ export const scenarios = {
       await stage.restart(second(world), 'before-fill:1:SIGSTOP')
       await stage.restart(first(world), 'after-bind:1:SIGSTOP')
       const write = stage.write()
-      const asked = tryOnce(world, first(world), write, 2 * WAIT_MS)
+      const asked = tryOnce(world, first(world), write, 2 * PATIENCE_MS)
       await until('the replica is paused', () => first(world).isStopped())
       await world.age(40)
       await until('the other is about to fill', () => second(world).isStopped())

@@ -1,4 +1,4 @@
-import { until as lookAgain } from '../kit/until.ts'
+import { PATIENCE_MS } from '../kit/until.ts'
 import { insist, newWrite, readBack, type Want, type Write } from './transactions-client.ts'
 import type { Account, ChaosWorld, Server } from './transactions-world.ts'
 
@@ -17,13 +17,15 @@ export type Stage = {
   /** what the scenario says of itself: told, not thrown, so that the judge has its say too */
   problems: string[]
   expect(isSo: boolean, text: string): void
-  /** repeats until it is told, at most 15 s */
+  /** repeats until it is told */
   told(write: Write): Promise<void>
   /** resolves when the process runs again, with that crash point if one is named */
   restart(one: Server | ChaosWorld['signer'], ...points: string[]): Promise<void>
 }
 
 const SEED = 0x5ce
+/** milliseconds that a client insists: a mutant may answer nothing, and is played with all the others */
+export const TOLD_MS = PATIENCE_MS / 2
 
 export function stageOf(world: ChaosWorld, account: Account): Stage {
   const writes: Write[] = []
@@ -42,7 +44,7 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
       return write
     },
     told: async (write) => {
-      const endsAt = performance.now() + 15_000
+      const endsAt = performance.now() + TOLD_MS
       await insist(world, write, { isOver: () => performance.now() > endsAt, refusals: new Map(), looks: 0 })
     },
     restart: async (one, ...points) => {
@@ -53,13 +55,6 @@ export function stageOf(world: ChaosWorld, account: Account): Stage {
     },
   }
 }
-
-/** milliseconds; a paused process may hold a lock that the database takes away only after 30 s */
-export const WAIT_MS = 50_000
-
-/** As test/kit/until.ts, and longer. */
-export const until = (what: string, isSo: () => Promise<boolean> | boolean, withinMs = WAIT_MS): Promise<boolean> =>
-  lookAgain(what, isSo, withinMs)
 
 export const first = ({ servers }: ChaosWorld): Server => servers[0]!
 export const second = ({ servers }: ChaosWorld): Server => servers[1]!

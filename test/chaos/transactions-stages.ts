@@ -1,14 +1,15 @@
 import { spawnSync } from 'node:child_process'
+import { IMPATIENT } from '../kit/until.ts'
 import { miner } from './transactions-run.ts'
 import { plant, type Mutant } from './transactions-mutants.ts'
-import { checkOf, judge, type Verdict } from './transactions-oracle.ts'
+import { checkOf, judge, WINDOW_MS, type Verdict } from './transactions-oracle.ts'
 import { scenarios, type ScenarioName } from './transactions-scenarios.ts'
 import { stageOf } from './transactions-stage.ts'
 import { chaosWorld, PROJECT, type ChaosWorld } from './transactions-world.ts'
 import { fractionsOf } from '../random.ts'
 
-/** milliseconds that a scenario's few writes may take to settle; a mutant gets no longer than the engine */
-const WINDOW_MS = 20_000
+/** milliseconds that a scenario's few writes take to settle at most, on a machine that is not slow: what a mutant gets, which has to fail */
+const MUTANT_WINDOW_MS = 20_000
 
 export type Outcome = {
   name: string
@@ -36,7 +37,7 @@ export async function playAll(
     })
     try {
       for (const [index, name] of some.entries()) {
-        const outcome = await playOne(world, name, index)
+        const outcome = await playOne(world, name, { index })
         log(
           `${outcome.verdict.problems.length === 0 && outcome.failure === null ? 'settled' : 'FAILED'} in ${outcome.seconds} s: ${scenarios[name].name}`,
         )
@@ -74,7 +75,7 @@ async function playPlanted(
   const { settings = {} } = scenarios[scenario] as { settings?: Record<string, string> }
   const world = await stageWorld({ cluster, accounts: 1, settings, home })
   try {
-    const { verdict, failure } = await playOne(world, scenario, 0)
+    const { verdict, failure } = await playOne(world, scenario, { index: 0, windowMs: MUTANT_WINDOW_MS })
     const found = verdict.problems.find((problem) => checkOf(problem) === caughtBy)
     const instead = `not by "${caughtBy}": ${failure ?? ''} ${verdict.problems.join('; ')}`
     return { isCaught: found !== undefined, said: found ?? instead }
@@ -85,17 +86,17 @@ async function playPlanted(
 
 /** Caught when the named test fails with the mistake, and passes without it. */
 function runTest(mutant: Extract<Mutant, { test: string }>, home: string): Pick<MutantOutcome, 'isCaught' | 'said'> {
-  const run = (cwd: string): string => {
+  const run = (cwd: string, settings: Record<string, string> = {}): string => {
     const name = `^${mutant.test.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}$`
     const flags = ['--disable-warning=ExperimentalWarning', '--test', '--test-reporter=tap', '--test-force-exit']
-    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR }
+    const env = { PATH: process.env.PATH, HOME: process.env.HOME, TMPDIR: process.env.TMPDIR, ...settings }
     return spawnSync(process.execPath, [...flags, `--test-name-pattern=${name}`, mutant.file], { cwd, env, encoding: 'utf8' }).stdout // prettier-ignore
   }
   const isNamed = (verdict: string, output: string) =>
     output.split('\n').some((line) => line.trimStart().startsWith(verdict) && line.includes(` - ${mutant.test}`))
   if (!isNamed('ok', run(PROJECT)))
     return { isCaught: false, said: `the test "${mutant.test}" does not pass without it` }
-  const isCaught = isNamed('not ok', run(home))
+  const isCaught = isNamed('not ok', run(home, IMPATIENT))
   return { isCaught, said: `${isCaught ? '' : 'not by '}the test "${mutant.test}"` }
 }
 
@@ -107,7 +108,11 @@ const stageWorld = (options: { cluster: string; accounts: number; settings: Reco
     settings: { LANE_BUMP_AFTER_SECONDS: '600', ...options.settings },
   })
 
-async function playOne(world: ChaosWorld, name: ScenarioName, index: number): Promise<Outcome> {
+async function playOne(
+  world: ChaosWorld,
+  name: ScenarioName,
+  { index, windowMs = WINDOW_MS }: { index: number; windowMs?: number },
+): Promise<Outcome> {
   const startedAt = performance.now()
   const stage = stageOf(world, world.accounts[index]!)
   for (const one of [...world.servers, world.signer]) one.arm()
@@ -122,7 +127,7 @@ async function playOne(world: ChaosWorld, name: ScenarioName, index: number): Pr
   const clients = stage.writes
     .filter(({ hash, isAbandoned }) => hash === null && !isAbandoned)
     .map((write) => stage.told(write))
-  const verdict = await judge(world, stage.writes, { accounts: [stage.account], windowMs: WINDOW_MS })
+  const verdict = await judge(world, stage.writes, { accounts: [stage.account], windowMs })
   verdict.problems.push(...stage.problems)
   world.node.spike(null)
   end.abort()

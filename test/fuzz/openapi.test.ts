@@ -24,7 +24,7 @@ const CHUNK = 500
 const LANES = 8
 /** One real write costs a signature and a place in a block; what is over this becomes a dry run. */
 const REAL_WRITES = Math.ceil(REQUESTS / 25)
-const TIMEOUT_MS = 20_000
+const TIMEOUT_MS = 120_000
 
 let here: World
 let agent: http.Agent
@@ -292,7 +292,7 @@ async function openPool(): Promise<{ pool: Pool; learn: (answer: FuzzAnswer) => 
 function send({ method, path, headers, body }: FuzzRequest): Promise<FuzzAnswer> {
   const { hostname, port } = new URL(here.facts.origin)
   const { promise, resolve, reject } = Promise.withResolvers<FuzzAnswer>()
-  const waitsMs = /wait=/.test(path) ? 35_000 : TIMEOUT_MS
+  const waitsMs = /wait=/.test(path) ? 30_000 + TIMEOUT_MS : TIMEOUT_MS
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
   const request = http.request(
     { hostname, port, agent, method, path, headers: { ...headers, ...length }, signal: AbortSignal.timeout(waitsMs) },

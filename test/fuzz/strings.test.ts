@@ -66,7 +66,7 @@ test('what tokens call themselves is stored and shown, whatever it is', async ()
   }
   await here.rpc('evm_mine')
   // Tokens are asked at the block that the service has seen.
-  assert.notEqual(await chain.head.waitFor(Number(await here.rpc('eth_blockNumber')), 15_000), null)
+  assert.notEqual(await chain.head.waitFor(Number(await here.rpc('eth_blockNumber')), 120_000), null)
   await noteTokens(app.db, chain, tokens.map(({ address }) => ({ address, form: 'ERC20' }))) // prettier-ignore
   await until('each token was asked', async () => {
     // A run that is about to end does not see the newest.
@@ -164,7 +164,7 @@ test('a header of any bytes is read or refused, and nothing of it becomes a head
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(bytes))
     let received = ''
-    socket.setTimeout(20_000, () => socket.destroy(new Error('no answer within 20 s')))
+    socket.setTimeout(120_000, () => socket.destroy(new Error('no answer within 2 minutes')))
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1')
       // An odd Connection header may keep it open.

@@ -219,23 +219,15 @@ test('a user who was sent every hostile token sees history and balances, at one 
     return Number(await rpc('eth_getTransactionCount', sender, 'latest')) === first + seen.length
   })
   const mined = Number(await rpc('eth_blockNumber'))
-  await until(
-    'the history has them',
-    async () => {
-      const { headers } = await alice.get(`/v1/users/${alice.userId}/history?limit=1`)
-      return Number(headers.get('x-indexed-to-block')) >= mined
-    },
-    60_000,
-  )
+  await until('the history has them', async () => {
+    const { headers } = await alice.get(`/v1/users/${alice.userId}/history?limit=1`)
+    return Number(headers.get('x-indexed-to-block')) >= mined
+  })
 
-  await until(
-    'each token was asked what it calls itself',
-    async () => {
-      const rows = await here.app.db.selectFrom('tokens').select('address').where('state', '=', 'NEW').execute()
-      return rows.length === 0
-    },
-    60_000,
-  )
+  await until('each token was asked what it calls itself', async () => {
+    const rows = await here.app.db.selectFrom('tokens').select('address').where('state', '=', 'NEW').execute()
+    return rows.length === 0
+  })
   const history = await pages(`/v1/users/${alice.userId}/history?limit=70`)
   const entries = history.flatMap(({ body }) => body)
   assert.equal(new Set(entries.map((entry) => entry.amount.tokenAddress.toLowerCase())).size, seen.length)

@@ -83,13 +83,19 @@ export const textOf = (text: string): string =>
     .replaceAll(/\s+/g, ' ')
     .trim()
 
+/** Decodes character references, as a browser does. */
+const unescaped = (text: string): string =>
+  text.replaceAll(/&#(x?)([\da-f]+);/gi, (_all, hex: string, digits: string) =>
+    String.fromCodePoint(Number.parseInt(digits, hex === '' ? 10 : 16)),
+  )
+
 function formsOf(text: string): { action: string; fields: Record<string, string> }[] {
   return [...text.matchAll(/<form[^>]*action="([^"]*)"[^>]*>(.*?)<\/form>/gs)].map(([, action, inside]) => ({
     action: action!,
     fields: Object.fromEntries(
       [...inside!.matchAll(/<input type="hidden" name="([^"]*)" value="([^"]*)"/g)].map(([, name, value]) => [
         name!,
-        value!,
+        unescaped(value!),
       ]),
     ),
   }))

@@ -165,14 +165,10 @@ function launch(name: NodeName, port: number, more: string[] = []): ChildProcess
 }
 
 async function listening(url: string, child: ChildProcess): Promise<void> {
-  await until(
-    'the node answers',
-    async () => {
-      if (child.exitCode !== null || child.signalCode !== null) throw new Error('the node ended before it listened')
-      return ask(url, 'eth_chainId', []).catch(() => null)
-    },
-    60_000,
-  )
+  await until('the node answers', async () => {
+    if (child.exitCode !== null || child.signalCode !== null) throw new Error('the node ended before it listened')
+    return ask(url, 'eth_chainId', []).catch(() => null)
+  })
 }
 
 type Body<T> = { result?: T; error?: { message: string } }

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { IMPATIENT } from '../kit/until.ts'
 
 /**
  * Mistakes that sums have to notice, each in a copy of the project. The suite tries one; SUMS_MUTANTS=all tries all of them, a quarter of a minute each.
@@ -116,8 +117,8 @@ for (const name of names) {
     )
     const run = (cwd: string) =>
       spawnSync(process.execPath, ['--test', '--test-name-pattern=entries sum up', 'test/sums/sums.test.ts'], {
-        ...{ cwd, encoding: 'utf8' as const, timeout: 240_000 },
-        env: { PATH: process.env.PATH, HOME: process.env.HOME },
+        ...{ cwd, encoding: 'utf8' as const, timeout: 300_000 },
+        env: { PATH: process.env.PATH, HOME: process.env.HOME, ...IMPATIENT },
       })
     const { status, stdout } = run(copy)
     assert.notEqual(status, 0, 'nobody noticed')

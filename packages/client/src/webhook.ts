@@ -30,15 +30,18 @@ export async function verifyWebhook(
   secret: string | readonly string[],
   { toleranceSeconds = 300, now = Date.now() }: VerifyWebhookOptions = {},
 ): Promise<FeedEvent> {
-  const body = received instanceof Request ? await received.text() : received.body
-  const text = typeof body === 'string' ? body : new TextDecoder('utf-8', { fatal: false }).decode(body)
+  const body = received instanceof Request ? new Uint8Array(await received.arrayBuffer()) : received.body
+  const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body
   const id = headerOf(received.headers, 'webhook-id')
   const at = headerOf(received.headers, 'webhook-timestamp')
   const signed = headerOf(received.headers, 'webhook-signature')
   if (!/^\d{1,12}$/.test(at)) throw new InvalidWebhook('The webhook has no valid time.')
   if (Math.abs(now / 1_000 - Number(at)) > toleranceSeconds)
     throw new InvalidWebhook('The webhook is too old, or from the future.')
-  const content = new TextEncoder().encode(`${id}.${at}.${text}`)
+  const prefix = new TextEncoder().encode(`${id}.${at}.`)
+  const content = new Uint8Array(prefix.length + bytes.length)
+  content.set(prefix)
+  content.set(bytes, prefix.length)
   const signatures = signed
     .split(' ')
     .filter((one) => one.startsWith('v1,'))
@@ -48,7 +51,7 @@ export async function verifyWebhook(
     for (const signature of signatures)
       // Compares in constant time.
       if (signature !== null && (await crypto.subtle.verify('HMAC', key, signature, content)))
-        return JSON.parse(text) as FeedEvent
+        return JSON.parse(new TextDecoder().decode(bytes)) as FeedEvent
   }
   throw new InvalidWebhook('No signature of the webhook is valid.')
 }

@@ -75,11 +75,16 @@ test(
     /** The service has used the refresh token up, and the page gets the answer only when it is active again. */
     const freezeInRenewal = async (route: Route) => {
       const response = await route.fetch()
-      const ticks = await frozen.evaluate<number>('ticks')
-      await Promise.all([once(cdp as unknown as EventEmitter, 'Debugger.paused'), cdp.send('Debugger.pause')])
+      const [[{ callFrames }]] = (await Promise.all([
+        once(cdp as unknown as EventEmitter, 'Debugger.paused'),
+        cdp.send('Debugger.pause'),
+      ])) as [[{ callFrames: { callFrameId: string }[] }], unknown]
+      const [{ callFrameId } = { callFrameId: '' }] = callFrames
+      const ticks = async () => (await cdp.send('Debugger.evaluateOnCallFrame', { callFrameId, expression: 'ticks' })).result.value // prettier-ignore
+      const before = await ticks()
       await page.waitForTimeout(FROZEN_MS)
+      stood = (await ticks()) === before
       await cdp.send('Debugger.resume')
-      stood = (await frozen.evaluate<number>('ticks')) - ticks < 10
       thaws++
       await route.fulfill({ response })
     }

@@ -71,7 +71,7 @@ for (const [name, program, ...args] of PROGRAMS)
     `the client reads, writes once, and throws its errors in ${name}`,
     { skip: missing(name, program) },
     async () => {
-      const { stdout } = await run(program, [...args, join(folder, 'main.mjs')], { timeout: 60_000, env: { PATH: process.env.PATH, HOME: folder } }) // prettier-ignore
+      const { stdout } = await run(program, [...args, join(folder, 'main.mjs')], { timeout: 300_000, env: { PATH: process.env.PATH, HOME: folder } }) // prettier-ignore
       assert.deepEqual(JSON.parse(stdout), EXPECTED)
     },
   )
@@ -121,11 +121,7 @@ const config :Workerd.Config = (
       child.kill('SIGKILL')
       await gone
     })
-    const response = await until(
-      'the worker answers',
-      () => fetch(`http://127.0.0.1:${port}/`).catch(() => null),
-      30_000,
-    )
+    const response = await until('the worker answers', () => fetch(`http://127.0.0.1:${port}/`).catch(() => null))
     assert.deepEqual(await response.json(), EXPECTED)
   },
 )

@@ -123,10 +123,11 @@ test('connections that the node closes after a long silence do not add up to mor
   t.after(() => rpc.close())
   node.delayMs = 20
   await Promise.all(Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 5_000 })))
-  node.interfere = (_calls, response) => (setTimeout(() => response.destroy(), 200), true)
-  const startedAt = performance.now()
+  let closed = 0
+  node.interfere = (_calls, response) => (closed++, setTimeout(() => response.destroy(), 200), true)
   await assert.rejects(rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 500 }), RpcUnavailable)
-  assert.ok(performance.now() - startedAt < 1_000)
+  // Eight connections are kept, and two of them are closed within the time of the call.
+  assert.ok(closed <= 3, `${closed} were tried`)
 })
 
 test('a call that the node gives up, and a revert of more than a mebibyte, are refusals of that call', async (t) => {
@@ -242,7 +243,7 @@ test('a node that hangs is given up after the time a call may take', async (t) =
 
 test('batches that hang keep others waiting for a second, not until they are given up', async (t) => {
   const node = await badNode(t, { interfere: (calls) => calls.some(({ params }) => params[0] === 'hangs') })
-  const rpc = openRpc({ url: node.url, timeoutMs: 5_000 })
+  const rpc = openRpc({ url: node.url, timeoutMs: 120_000 })
   let givenUp = 0
   const hanging: Promise<unknown>[] = []
   // Use as many as the maximum of batches in flight.

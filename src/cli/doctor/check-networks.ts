@@ -29,6 +29,8 @@ export async function checkNetworks(examined: Examined, signed: number[] | null)
   ]
   if (networks.length === 0 && stored !== null && !findings.some(({ code }) => code === 'network_without_nodes'))
     findings.push(finding('no_network', 'no network has nodes, so that the server does not start'))
+  for (const { name, gas, pagesPerUser } of networks)
+    if (gas === 'sponsor' && (pagesPerUser ?? null) === null) findings.push(finding('account_pages_cannot_send', `the account pages have no gas budget on ${name}, so that users cannot send from them`)) // prettier-ignore
   const found = await Promise.all(networks.map((network) => checkOne(examined, network, signed)))
   return [...findings, ...found.flat()]
 }

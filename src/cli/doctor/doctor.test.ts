@@ -277,6 +277,7 @@ const planted: [code: keyof typeof FAULTS, () => Planted][] = [
   ['history_missing', () => ({ node: { eth_getLogs: broken } })],
   ['bump_before_block', () => ({ env: { LANE_BUMP_AFTER_SECONDS: '12' } })],
   ['chain_clock_differs', () => ({ node: { eth_getBlockByNumber: (params) => (params[0] === 'latest' ? block({ timestamp: ahead })(params) : undefined) } })], // prettier-ignore
+  ['account_pages_cannot_send', () => ({ statement: `update networks set gas = 'sponsor'`, repair: `update networks set gas = 'self'` })], // prettier-ignore
   ['server_down', () => ({ readyz: null, signer: { revocations: 'stale' } })],
   ['server_down', () => ({ readyz: { checks: null } })],
   ['server_down', () => ({ readyz: { version: VERSION, checks: [{ name: 7, ok: false }] } })],

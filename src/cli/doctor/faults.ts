@@ -54,6 +54,7 @@ export const FAULTS = {
   history_missing: ['warning', 'Use a node with older blocks, or raise --backfill-from of the network: docs/operate/networks.md.'], // prettier-ignore
   bump_before_block: ['warning', 'Set LANE_BUMP_AFTER_SECONDS above the block time.'],
   chain_clock_differs: ['error', 'Synchronize the clock of this machine, for example with chrony.'],
+  account_pages_cannot_send: ['warning', 'Set a budget with `chatelaine network set NAME --pages-per-user --pages-per-day`, or offer transfers in an application: docs/operate/gas/overview.md#account-pages.'], // prettier-ignore
   // Running server and its proxy
   server_down: ['warning', 'Start the server, and read its log if it ends.'],
   server_version_differs: ['warning', 'Restart the server, so that it runs the installed release.'],

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { html } from 'ghtml'
+import { OWN_CLIENT } from '../../ids.ts'
 import type { App } from '../../app.ts'
 import { sendPage, textsOf } from '../../http/page.ts'
 import type { Texts } from '../../texts/en.ts'
@@ -11,7 +12,7 @@ import type { PictureOf } from './pictures.ts'
 import type { AccountSlices, ActivityEntry, CoinCoverage, Direction } from './slices.ts'
 import { listAllowed } from './allowed.ts'
 import { inTabs } from './tabs.ts'
-import { OWN_CLIENT, ownSignIn } from '../first-party.ts'
+import { ownSignIn } from '../first-party.ts'
 import { chainName } from '../page-context.ts'
 
 const ROWS = 25

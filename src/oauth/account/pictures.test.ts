@@ -98,7 +98,12 @@ function holding(count: number): AccountSlices {
     readActivity: async () => ({ entries: tokens.map(received), nextCursor: null, coverage: { from: 0, internalFrom: 0 } }), // prettier-ignore
     readReceipt: async () => received(tokens[0]!, 0),
     readKnown: async () => ({ native: null, dealtWith: null, tokens: tokens.map((token) => ({ token, symbol: 'T0', decimals: 0, isListed: true, isSpam: false, isCollection: false })) }), // prettier-ignore
-    sending: { rehearse: () => assert.fail(), send: () => assert.fail(), look: async () => null },
+    sending: {
+      rehearse: () => assert.fail(),
+      send: () => assert.fail(),
+      look: async () => null,
+      sendable: async () => 'all',
+    },
   }
 }
 

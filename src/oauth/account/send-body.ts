@@ -6,8 +6,8 @@ import { assetSign, form, collectibleName } from './body.ts'
 import { picture } from '../pages.ts'
 import type { ShownBalance, TransferForm, ShownCollectible, Rehearsed } from './slices.ts'
 
-/** One thing that can be sent; `value` is what the form sends for it. */
-export type AssetChoice = { value: string; network: string; picture: string | null } & (
+/** One thing of the account; `value` is what the form sends for it. `isOpen`: this page can send it. */
+export type AssetChoice = { value: string; network: string; picture: string | null; isOpen: boolean } & (
   | { balance: ShownBalance }
   | { collectible: ShownCollectible }
 )
@@ -54,17 +54,13 @@ export function assetsBody(
         (network) =>
           html`<section class="card stack" aria-label="${network}">
             <h2>${network}</h2>
+            !${choices.every((choice) => choice.network !== network || choice.isOpen) ? '' : notSetUpHtml(words, network)}
             <ul class="assets">
               !${choices
                 .filter((choice) => choice.network === network)
                 .map(
                   (choice) =>
-                    html`<li>
-                      !${signOf(choice)}<a
-                        href="/account/send?${new URLSearchParams({ asset: choice.value }).toString()}"
-                        >${nameOf(choice)}</a
-                      ><span>!${heldHtml(words, choice)}</span>
-                    </li>`,
+                    html`<li>!${signOf(choice)}!${linkedName(choice)}<span>!${heldHtml(words, choice)}</span></li>`,
                 )
                 .join('')}
             </ul>
@@ -119,10 +115,19 @@ export function sendBody(words: Texts, { csrf, choice, hasOthers, providers, typ
         </li>
       </ul>
       !${hasOthers ? html`<p class="go"><a href="/account/send">${words.wallet.otherAsset}</a></p>` : ''}
-      !${form('/account/send', csrf, { asset: choice.value }, fields)}
+      !${choice.isOpen ? form('/account/send', csrf, { asset: choice.value }, fields) : notSetUpHtml(words, choice.network)}
     </div>
   `
 }
+
+const linkedName = (choice: AssetChoice): string =>
+  choice.isOpen
+    ? html`<a href="/account/send?${new URLSearchParams({ asset: choice.value }).toString()}">${nameOf(choice)}</a>`
+    : html`<span>${nameOf(choice)}</span>`
+
+/** Says before anything is typed that this page sends nothing on a network. */
+const notSetUpHtml = ({ send: texts }: Texts, network: string): string =>
+  html`<p class="notice"><b>${texts.notSetUp}</b><br />${texts.notSetUpHint(network)}</p>`
 
 const amountField = ({ send: texts, wallet }: Texts, typed: Typed): string =>
   html`<div class="field">

@@ -205,10 +205,13 @@ export function sendPages(
   async function choicesOn(words: Texts, { user }: ProvenVisitor, chainId: number): Promise<AssetChoice[]> {
     const network = chainName(app, words, chainId)
     try {
-      const [balances, collectibles] = await Promise.all([
+      const [balances, collectibles, sendable] = await Promise.all([
         slices.readBalances(user, chainId),
         slices.readCollectibles(user, chainId),
+        sending!.sendable(user, chainId),
       ])
+      const isOpen = (token: string | null) =>
+        sendable === 'all' || (token !== null && sendable.includes(token.toLowerCase() as Hex))
       // The balance of a collection counts its pieces, which are sent one by one.
       const collections = new Set(collectibles.map(({ token }) => token.toLowerCase()))
       return [
@@ -218,12 +221,14 @@ export function sendPages(
             value: `${chainId}:${balance.token === null ? 'NATIVE' : 'ERC20'}:${balance.token?.toLowerCase() ?? ''}:`,
             network,
             picture: pictureOf(chainId, balance.token),
+            isOpen: isOpen(balance.token),
             balance,
           })),
         ...collectibles.map((collectible): AssetChoice => ({
           value: `${chainId}:${collectible.tokenType}:${collectible.token.toLowerCase()}:${collectible.tokenId}`,
           network,
           picture: pictureOf(chainId, collectible.token),
+          isOpen: isOpen(collectible.token),
           collectible,
         })),
       ]

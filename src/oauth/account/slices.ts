@@ -234,6 +234,11 @@ export type Rehearsed = {
 export type Sender = AccountOwner & { sessionUid: string }
 
 export type AccountSending = {
+  /**
+   * Returns the tokens that a user can send on a network where sponsors pay for nothing else; `all` elsewhere. Native
+   * currency counts as a token that is not listed.
+   */
+  sendable(owner: AccountOwner, chainId: number): Promise<'all' | Hex[]>
   /** Makes all checks of a transfer and signs nothing. @throws the errors of a transfer */
   rehearse(sender: Sender, chainId: number, order: TransferForm): Promise<Rehearsed>
   /** Sends a transfer, once per key. @returns the id of the transaction */

@@ -52,14 +52,10 @@ async function world(t: { after: (end: () => Promise<void>) => void }) {
 }
 
 const untilDone = (place: Place): Promise<RotationState> =>
-  until(
-    'all keys are wrapped anew',
-    async () => {
-      const state: RotationState = await operator(place, 'rotation')
-      return state.left === 0 && epochs(place).below === null ? state : null
-    },
-    60_000,
-  )
+  until('all keys are wrapped anew', async () => {
+    const state: RotationState = await operator(place, 'rotation')
+    return state.left === 0 && epochs(place).below === null ? state : null
+  })
 
 function epochs({ env }: Place): { used: number[]; kept: number[]; below: number | null } {
   const db = new DatabaseSync(join(env.SIGNER_DIR!, 'signer.sqlite'), { readOnly: true })

@@ -29,18 +29,14 @@ const badNode =
     return answer
   }
 
-test(
-  'through a bad node, killed writes, reorganisations and two replicas, every answered write is on the chain once, under its hash',
-  { timeout: 120_000 },
-  async () => {
-    const world = await writing()
-    try {
-      await run(world)
-    } finally {
-      await world.close()
-    }
-  },
-)
+test('through a bad node, killed writes, reorganisations and two replicas, every answered write is on the chain once, under its hash', async () => {
+  const world = await writing()
+  try {
+    await run(world)
+  } finally {
+    await world.close()
+  }
+})
 
 async function run(world: Writing): Promise<void> {
   const roll = fractionsOf(SEED)
@@ -82,18 +78,14 @@ async function run(world: Writing): Promise<void> {
       replica.misbehave(null)
       interruptSteps(replica.app, null)
     }
-    await until(
-      'every nonce is settled',
-      async () => {
-        const open = await world.db
-          .selectFrom('transactions')
-          .select(['state'])
-          .where('state', 'in', ['BOUND', 'SUBMITTED'])
-          .execute()
-        return open.length === 0
-      },
-      30_000,
-    )
+    await until('every nonce is settled', async () => {
+      const open = await world.db
+        .selectFrom('transactions')
+        .select(['state'])
+        .where('state', 'in', ['BOUND', 'SUBMITTED'])
+        .execute()
+      return open.length === 0
+    })
   } finally {
     isOver = true
     await weather

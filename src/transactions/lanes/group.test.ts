@@ -202,7 +202,7 @@ test('the first writes of an account that come together ask the node once where 
       asked.push(params[0])
       // Wait until all writes have seen the account without a row: later ones would ask again.
       await until('each write is estimated', () => estimated === 12)
-      await sleep(500)
+      for (let turn = 0; turn < 100; turn++) await sleep(5)
     }
     const answer = await next()
     if (method === 'eth_estimateGas') estimated++

@@ -67,148 +67,144 @@ const SCHEDULES = [
 ]
 
 for (const [turn, { seed, isMixed }] of SCHEDULES.entries())
-  test(
-    `people write once, whatever dies and whatever is lost; ${isMixed ? 'mixed ' : ''}schedule ${seed}`,
-    { timeout: 300_000 },
-    async (t) => {
-      const below = randomOf(seed)
-      // The number of requests to a node depends on time, so use a separate random source for the losses.
-      const loses = randomOf(seed + 1)
-      const one = <T>(of: readonly T[]): T => of[below(of.length)]!
-      const people: Writer[] = []
-      for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
-      if (isMixed) for (const { address } of people) await world.rpc('anvil_setBalance', address, '0xde0b6b3a7640000')
-      // Mine more blocks than a reorganisation removes.
-      for (let block = 0; block < 4; block++) await world.mine()
-      const writes: Written[] = []
-      const bits = new Map<Writer, bigint>()
-      let goBack: (() => Promise<void>) | null = null
-      let isLossy = false
-      let lost = 0
-      const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
-        if (!isLossy || method !== 'eth_sendRawTransaction' || loses(2) === 0) return next()
-        throw new Error('the node is away')
-      }
-      for (const replica of replicas) replica.misbehave(lossy)
+  test(`people write once, whatever dies and whatever is lost; ${isMixed ? 'mixed ' : ''}schedule ${seed}`, async (t) => {
+    const below = randomOf(seed)
+    // The number of requests to a node depends on time, so use a separate random source for the losses.
+    const loses = randomOf(seed + 1)
+    const one = <T>(of: readonly T[]): T => of[below(of.length)]!
+    const people: Writer[] = []
+    for (let index = 0; index < PEOPLE; index++) people.push(await world.poor(`storm-${turn}-${seed}-${index}`))
+    if (isMixed) for (const { address } of people) await world.rpc('anvil_setBalance', address, '0xde0b6b3a7640000')
+    // Mine more blocks than a reorganisation removes.
+    for (let block = 0; block < 4; block++) await world.mine()
+    const writes: Written[] = []
+    const bits = new Map<Writer, bigint>()
+    let goBack: (() => Promise<void>) | null = null
+    let isLossy = false
+    let lost = 0
+    const lossy = async (method: string, _params: unknown[], next: () => Promise<unknown>) => {
+      if (!isLossy || method !== 'eth_sendRawTransaction' || loses(2) === 0) return next()
+      throw new Error('the node is away')
+    }
+    for (const replica of replicas) replica.misbehave(lossy)
 
-      async function ask(write: Written): Promise<void> {
-        try {
-          const replica = one(replicas)
-          const send = () => world.add(replica, write.writer, Number(write.bit), write.key)
-          const { answer } = await (isMixed ? underDeadline(performance.now() + WAITS_MS, send) : send())
-          assert.ok(write.id === null || write.id === answer.id, 'a key answers one id')
-          write.id = answer.id
-        } catch (error) {
-          if (error instanceof assert.AssertionError) throw error
+    async function ask(write: Written): Promise<void> {
+      try {
+        const replica = one(replicas)
+        const send = () => world.add(replica, write.writer, Number(write.bit), write.key)
+        const { answer } = await (isMixed ? underDeadline(performance.now() + WAITS_MS, send) : send())
+        assert.ok(write.id === null || write.id === answer.id, 'a key answers one id')
+        write.id = answer.id
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error
+      }
+    }
+    async function keepAll(): Promise<void> {
+      for (const replica of replicas) {
+        // Run the first round, which resumes everything.
+        await replica.keeper().stop()
+      }
+    }
+    function fresh(writer: Writer): Written {
+      const bit = bits.get(writer) ?? 1n
+      bits.set(writer, bit * 2n)
+      return { writer, bit, key: `${seed}-${writes.length}-${bit}`, id: null, wantsCancel: false }
+    }
+
+    for (let round = 0; round < ROUNDS; round++) {
+      const what = below(22)
+      if (round % 3 === 0) await consumer.read()
+      if (what < 8) {
+        // Send some at once, so that they share transactions. One of them may die, with the transaction.
+        if (below(3) === 0) {
+          const [step, replica] = [one(isMixed ? MIXED_STEPS : STEPS), one(replicas)]
+          let left = 1
+          interruptSteps(replica.app, (reached) => {
+            if (reached === step && left-- > 0) throw new Error('killed')
+          })
         }
-      }
-      async function keepAll(): Promise<void> {
-        for (const replica of replicas) {
-          // Run the first round, which resumes everything.
-          await replica.keeper().stop()
-        }
-      }
-      function fresh(writer: Writer): Written {
-        const bit = bits.get(writer) ?? 1n
-        bits.set(writer, bit * 2n)
-        return { writer, bit, key: `${seed}-${writes.length}-${bit}`, id: null, wantsCancel: false }
-      }
-
-      for (let round = 0; round < ROUNDS; round++) {
-        const what = below(22)
-        if (round % 3 === 0) await consumer.read()
-        if (what < 8) {
-          // Send some at once, so that they share transactions. One of them may die, with the transaction.
-          if (below(3) === 0) {
-            const [step, replica] = [one(isMixed ? MIXED_STEPS : STEPS), one(replicas)]
-            let left = 1
-            interruptSteps(replica.app, (reached) => {
-              if (reached === step && left-- > 0) throw new Error('killed')
-            })
-          }
-          const some = Array.from({ length: 1 + below(4) }, () => fresh(one(people)))
-          writes.push(...some)
-          if (isMixed)
-            for (const { chain } of replicas) chain.topUpContracts = new Set(below(2) === 0 ? [] : [world.probe])
-          await Promise.all(some.map(ask))
-          for (const replica of replicas) interruptSteps(replica.app, null)
-        } else if (what < 13) {
-          await world.mine()
-        } else if (what === 13) {
-          await reorganise(1 + below(2))
-        } else if (what === 14) await keepAll()
-        else if (what === 15) isLossy = !isLossy
-        else if (what === 16) await pass(ROUND_SECONDS)
-        else if (what === 17 && writes.length > 0) {
-          const write = one(writes)
-          if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
-        } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
-        else if (what >= 18 && goBack !== null) {
-          // Restore the database of a moment ago, as after a failover to a replica that lagged.
-          await goBack()
-          lost++
-          goBack = null
-          for (const replica of replicas) await replay(replica)
-        } else if (writes.length > 0) await ask(one(writes))
-      }
-
-      isLossy = false
-      for (const { chain } of replicas) chain.topUpContracts = new Set()
-      for (const replica of replicas) replica.misbehave(null)
-      for (const replica of replicas) await replay(replica)
-      const states = new Map<Written, string>()
-      const isOpen = (write: Written) => ['SUBMITTED', undefined].includes(states.get(write))
-      const read = async (write: Written) => {
-        if (write.id !== null) states.set(write, (await readTransaction(world.first.app, write.writer, write.id)).state)
-      }
-      let open = writes
-      for (let idle = 0; open.length > 0 && idle < IDLE_ROUNDS; idle++) {
-        await pass(ROUND_SECONDS)
-        await keepAll()
+        const some = Array.from({ length: 1 + below(4) }, () => fresh(one(people)))
+        writes.push(...some)
+        if (isMixed)
+          for (const { chain } of replicas) chain.topUpContracts = new Set(below(2) === 0 ? [] : [world.probe])
+        await Promise.all(some.map(ask))
+        for (const replica of replicas) interruptSteps(replica.app, null)
+      } else if (what < 13) {
         await world.mine()
-        // A write that an account sends itself may wait behind a delegation that a reorganisation undid, until its user
-        // writes again.
-        if (isMixed && idle === RETURN_ROUND)
-          for (const writer of new Set(open.map((write) => write.writer))) writes.push(fresh(writer))
-        for (const write of writes.filter(isOpen)) {
-          if (write.id === null) await ask(write)
-          await read(write)
-        }
-        const left = writes.filter(isOpen)
-        if (left.length < open.length) idle = 0
-        open = left
+      } else if (what === 13) {
+        await reorganise(1 + below(2))
+      } else if (what === 14) await keepAll()
+      else if (what === 15) isLossy = !isLossy
+      else if (what === 16) await pass(ROUND_SECONDS)
+      else if (what === 17 && writes.length > 0) {
+        const write = one(writes)
+        if (write.id !== null) await cancelTransaction(world.first.app, write.writer, write.id).catch(() => {})
+      } else if (what >= 20 && goBack === null) goBack = await rememberWithBlocks(world)
+      else if (what >= 18 && goBack !== null) {
+        // Restore the database of a moment ago, as after a failover to a replica that lagged.
+        await goBack()
+        lost++
+        goBack = null
+        for (const replica of replicas) await replay(replica)
+      } else if (writes.length > 0) await ask(one(writes))
+    }
+
+    isLossy = false
+    for (const { chain } of replicas) chain.topUpContracts = new Set()
+    for (const replica of replicas) replica.misbehave(null)
+    for (const replica of replicas) await replay(replica)
+    const states = new Map<Written, string>()
+    const isOpen = (write: Written) => ['SUBMITTED', undefined].includes(states.get(write))
+    const read = async (write: Written) => {
+      if (write.id !== null) states.set(write, (await readTransaction(world.first.app, write.writer, write.id)).state)
+    }
+    let open = writes
+    for (let idle = 0; open.length > 0 && idle < IDLE_ROUNDS; idle++) {
+      await pass(ROUND_SECONDS)
+      await keepAll()
+      await world.mine()
+      // A write that an account sends itself may wait behind a delegation that a reorganisation undid, until its user
+      // writes again.
+      if (isMixed && idle === RETURN_ROUND)
+        for (const writer of new Set(open.map((write) => write.writer))) writes.push(fresh(writer))
+      for (const write of writes.filter(isOpen)) {
+        if (write.id === null) await ask(write)
+        await read(write)
       }
-      for (const write of writes) await read(write)
-      await consumer.read()
-      for (const write of writes) assertOutcome(consumer, write.id!, states.get(write)!)
-      const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
-      for (const writer of people) {
-        const own = writes.filter((write) => write.writer === writer)
-        let sum = 0n
-        for (const write of own) {
-          const state = states.get(write) ?? 'unanswered'
-          said[state] = (said[state] ?? 0) + 1
-          if (state === 'MINED' || state === 'FINALIZED') sum += write.bit
-        }
-        assert.equal(await world.countOf(writer), sum, `${writer.name}: ${own.map((write) => `${write.bit} ${states.get(write)}`).join(', ')}`) // prettier-ignore
+      const left = writes.filter(isOpen)
+      if (left.length < open.length) idle = 0
+      open = left
+    }
+    for (const write of writes) await read(write)
+    await consumer.read()
+    for (const write of writes) assertOutcome(consumer, write.id!, states.get(write)!)
+    const said = { MINED: 0, FINALIZED: 0, CANCELLED: 0, FAILED: 0, REVERTED: 0 } as Record<string, number>
+    for (const writer of people) {
+      const own = writes.filter((write) => write.writer === writer)
+      let sum = 0n
+      for (const write of own) {
+        const state = states.get(write) ?? 'unanswered'
+        said[state] = (said[state] ?? 0) + 1
+        if (state === 'MINED' || state === 'FINALIZED') sum += write.bit
       }
-      assert.deepEqual(open, [], `${JSON.stringify(said)}; open: ${JSON.stringify(await openSlots())}`)
-      // Nothing here fails by itself, and an account has delegated before what needs it, whatever the order of blocks: but that an authorization is
-      // passed over where a reorganisation puts it before what the account itself had sent below.
-      for (const write of writes.filter((one) => states.get(one) === 'FAILED')) {
-        const { revert } = await readTransaction(world.first.app, write.writer, write.id!)
-        assert.ok(isMixed && revert?.name === 'NotDelegated', `${JSON.stringify(said)}: ${JSON.stringify(revert)}`)
-      }
-      assert.equal(said.REVERTED, 0, JSON.stringify(said))
-      await judgeCosts()
-      const own = await world.db.selectFrom('transactions').select('id').where('id', 'in', writes.map(({ id }) => id!)).execute() // prettier-ignore
-      if (isMixed)
-        assert.ok(own.length > 0 && own.length < writes.length, `${own.length} of ${writes.length} by accounts`)
-      t.diagnostic(
-        `${writes.length} writes, ${own.length} by accounts themselves: ${JSON.stringify(said)}; the database went back ${lost} times`,
-      )
-    },
-  )
+      assert.equal(await world.countOf(writer), sum, `${writer.name}: ${own.map((write) => `${write.bit} ${states.get(write)}`).join(', ')}`) // prettier-ignore
+    }
+    assert.deepEqual(open, [], `${JSON.stringify(said)}; open: ${JSON.stringify(await openSlots())}`)
+    // Nothing here fails by itself, and an account has delegated before what needs it, whatever the order of blocks: but that an authorization is
+    // passed over where a reorganisation puts it before what the account itself had sent below.
+    for (const write of writes.filter((one) => states.get(one) === 'FAILED')) {
+      const { revert } = await readTransaction(world.first.app, write.writer, write.id!)
+      assert.ok(isMixed && revert?.name === 'NotDelegated', `${JSON.stringify(said)}: ${JSON.stringify(revert)}`)
+    }
+    assert.equal(said.REVERTED, 0, JSON.stringify(said))
+    await judgeCosts()
+    const own = await world.db.selectFrom('transactions').select('id').where('id', 'in', writes.map(({ id }) => id!)).execute() // prettier-ignore
+    if (isMixed)
+      assert.ok(own.length > 0 && own.length < writes.length, `${own.length} of ${writes.length} by accounts`)
+    t.diagnostic(
+      `${writes.length} writes, ${own.length} by accounts themselves: ${JSON.stringify(said)}; the database went back ${lost} times`,
+    )
+  })
 
 /** Checks that budgets count the cost of sponsors' transactions: never less, and only rounding more. */
 async function judgeCosts(): Promise<void> {

@@ -4,9 +4,9 @@ import { highestPrice, type Fees } from '../../chain/fees.ts'
 import { gasChoiceOf, type Chain } from '../../chain/network.ts'
 import { mapChainError } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
-import { allowedTo, type Caller } from '../../http/bearer.ts'
+import { gasBudgetOf, type Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
-import type { Hex } from '../../ids.ts'
+import { OWN_CLIENT, type Hex } from '../../ids.ts'
 import { SignerRefused } from '../../signer-wire/client.ts'
 import type { SignOperationRequest } from '../../signer-wire/wire.ts'
 import { fromHex, toHex } from '../../hex.ts'
@@ -110,8 +110,10 @@ function budgetOf(app: App, caller: Caller, targets: readonly Hex[]): SponsorBud
  * Returns the gas budget. If sponsors do not pay, returns the error with the reason: the application has no budget, or
  * one for other contracts.
  */
-function findBudget(app: App, { clientId }: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
-  const budget = allowedTo(app, clientId).sponsor
+function findBudget(app: App, caller: Caller, targets: readonly Hex[]): SponsorBudget | AppError {
+  const budget = gasBudgetOf(app, caller)
+  if (budget === null && caller.clientId === OWN_CLIENT)
+    return new AppError('gas_not_sponsored', 'The account pages have no gas budget on this network, so sponsors do not pay for transfers from there. Nothing was sent. The operator can set a budget: `chatelaine network set --pages-per-user --pages-per-day`.') // prettier-ignore
   if (budget === null)
     return new AppError('gas_not_sponsored', 'The application has no gas budget, so sponsors do not pay for its writes. Nothing was sent. The operator can set a budget: `chatelaine app update --sponsor-per-user --sponsor-per-application`.') // prettier-ignore
   if (!targets.every((to) => paysFor(budget, to)))

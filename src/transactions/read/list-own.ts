@@ -37,7 +37,7 @@ type Scope = { accountId: string; chainId: number }
 
 /**
  * Returns the writes of an account on a network, newest first. An application sees its own, the user sees those of all
- * applications. Uses the index (account, network, time, id).
+ * applications. Uses the indexes (account, network, time, application) and operations_account.
  * @param clientId  only those of this application; null for all
  * @throws invalid_cursor
  */
@@ -216,6 +216,9 @@ export type NativePayment = {
   cursor: string
 }
 
+/** As the index transactions_paid has it: a parameter would not match its condition. */
+const HAS_VALUE = sql<boolean>`sent.value <> ${sql.lit(`\\x${'00'.repeat(32)}`)}::bytea`
+
 type PaymentsAsked = {
   limit: number
   cursor?: string | undefined
@@ -226,7 +229,7 @@ type PaymentsAsked = {
 /**
  * Returns native currency transfers between an account and others, newest first, from this service's own record of
  * writes. Incoming transfers are those of other accounts of this installation; the history has the rest.
- * Uses the indexes (account, network, time, id) and transactions_payments (network, recipient, time, id).
+ * Uses the indexes transactions_paid (account, network, time) and transactions_payments (network, recipient, time, id).
  * @param leftOut  SQL condition on rows of `sent` that are listed elsewhere
  * @throws invalid_cursor
  */
@@ -238,7 +241,6 @@ export async function listPayments(
   const { db } = app
   const after = placeOf(`payments ${direction}`, cursor)
   const behind = ({ since, id }: { since: string; id: string }) => writeCursor([`payments ${direction}`, since, id])
-  const nothing = Buffer.alloc(32)
   const part = (isOut: boolean) =>
     db
       .selectFrom('transactions as sent')
@@ -247,7 +249,7 @@ export async function listPayments(
       .select(isOut ? 'sent.target as other' : 'sent.sender as other')
       .where('sent.chain_id', '=', chainId)
       .where('sent.state', 'in', ['MINED', 'FINALIZED'])
-      .where('sent.value', '!=', nothing)
+      .where(HAS_VALUE)
       .$if(leftOut !== undefined, (query) => query.where(sql<boolean>`not (${leftOut})`))
       .$if(isOut, (query) => query.where('sent.account_id', '=', accountId))
       .$if(!isOut, (query) =>

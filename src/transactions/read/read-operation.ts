@@ -16,7 +16,7 @@ import { readFees, type AttemptRow, type TransactionRow } from '../intent.ts'
 import { toOperation, type OperationRow } from '../operation.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { readErrors } from './revert.ts'
-import { changedAt } from './transitions.ts'
+import { changedAt, inOrder } from './transitions.ts'
 import { publicStates, type Transaction } from '../wire.ts'
 
 /**
@@ -150,7 +150,7 @@ function toWire(
     isFinal: row.is_final,
     createdAt: row.created_at.toISOString(),
     updatedAt: changedAt(row),
-    transitions: row.transitions,
+    transitions: inOrder(row.transitions),
     receipt: receiptOf(row, outer),
     revert: revertOf(row),
     reason: null,

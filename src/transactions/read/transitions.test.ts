@@ -4,7 +4,7 @@ import type { Hex } from '../../ids.ts'
 import { toWord } from '../../store/bytes.ts'
 import type { Transition } from '../../store/column-values.ts'
 import type { AttemptRow } from '../intent.ts'
-import { changedAt, readTransitions } from './transitions.ts'
+import { changedAt, inOrder, readTransitions } from './transitions.ts'
 
 const [A, B, C] = ['aa', 'bb', 'cc'].map((byte) => `0x${byte.repeat(32)}`) as [Hex, Hex, Hex]
 const attempt = (hash: string, fee: bigint, isCancel = false) =>
@@ -62,6 +62,18 @@ test('what is stored with hashes, as rows from the ledger are, and steps that ha
   assert.deepEqual(readTransitions(mixed, [attempt(A, 5n)]), [{ ...mixed[0], hash: A }, mixed[1], mixed[2]])
   const failed: Transition[] = [mixed[0]!, { at: at(1), state: 'FAILED' }]
   assert.deepEqual(readTransitions(failed, [attempt(A, 5n)]), [{ ...mixed[0], hash: A }, failed[1]])
+})
+
+test('times of transitions never go back: bytes restored from the ledger were signed before a block lost the others', () => {
+  const stored: Transition[] = [
+    { at: at(0), state: 'SUBMITTED', hash: A },
+    { at: at(3), state: 'MINED', hash: A, blockNumber: 7 },
+    { at: at(5), state: 'SUBMITTED' },
+    { at: at(2), state: 'SUBMITTED', hash: B },
+    { at: at(6), state: 'MINED', hash: B, blockNumber: 8 },
+  ]
+  assert.deepEqual(readTransitions(stored, []), inOrder(stored))
+  assert.deepEqual(inOrder(stored), stored.with(3, { ...stored[3]!, at: at(5) }))
 })
 
 test('nothing is told to have changed before it was made: a transaction that waited for that had begun before', () => {

@@ -8,11 +8,27 @@ const IN_BLOCK: ReadonlySet<string> = new Set(['MINED', 'REVERTED', 'CANCELLED']
 /**
  * Returns the recorded transitions of a transaction, with hashes. Some hashes are not stored in the transitions,
  * because other tables have them and they would be 1/6 of a row. The first transition lacks the hash of the first
- * bytes. The second lacks it if those bytes were mined.
+ * bytes. The second lacks it if those bytes were mined. Their times are in order (`inOrder`).
  * @param stored  as in the row
  * @param attempts  all attempts of the transaction, in any order
  */
-export function readTransitions(stored: Transition[], attempts: AttemptRow[]): Transition[] {
+export const readTransitions = (stored: Transition[], attempts: AttemptRow[]): Transition[] =>
+  inOrder(withHashes(stored, attempts))
+
+/**
+ * Returns transitions with times that never go back. The row has the order in which they were written. Each has the
+ * time at which its writer read its clock: a process may have waited for another, and bytes that the ledger restored
+ * have the time of their signature.
+ */
+export function inOrder(transitions: Transition[]): Transition[] {
+  let last = ''
+  return transitions.map((transition) => {
+    if (transition.at > last) last = transition.at
+    return transition.at === last ? transition : { ...transition, at: last }
+  })
+}
+
+function withHashes(stored: Transition[], attempts: AttemptRow[]): Transition[] {
   const [first, second, ...others] = stored
   if (first?.state !== 'SUBMITTED') return stored
   const hash = first.hash ?? firstHash(attempts)

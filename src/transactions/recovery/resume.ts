@@ -16,8 +16,11 @@ import { emptyNonce } from './reconcile.ts'
 import { provenLeast, usedForGood } from '../settle/nonce-used.ts'
 import type { Clock } from '../../clock.ts'
 
-/** Returns the stopped accounts of every network, the longest stopped first. */
-export async function listStopped(db: Db): Promise<StoppedLane[]> {
+/**
+ * Returns the stopped accounts of every network, the longest stopped first. Uses the index stopped_lanes_longest.
+ * @param limit  maximum number of them; default: all
+ */
+export async function listStopped(db: Db, limit?: number): Promise<StoppedLane[]> {
   const rows = await db
     .selectFrom('stopped_lanes as lane')
     .innerJoin('accounts as account', 'account.address', 'lane.sender')
@@ -26,6 +29,7 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
     .orderBy('lane.created_at')
     .orderBy('lane.chain_id')
     .orderBy('lane.sender')
+    .$if(limit !== undefined, (query) => query.limit(limit!))
     .execute()
   return rows.map((row) => ({
     userId: row.user_id,
@@ -37,6 +41,15 @@ export async function listStopped(db: Db): Promise<StoppedLane[]> {
     stoppedAt: row.created_at.toISOString(),
     resumeAskedAt: row.resume_asked_at === null ? null : row.resume_asked_at.toISOString(),
   }))
+}
+
+/** Counts stopped accounts on every network, up to a limit. */
+export async function countStopped(db: Db, limit: number): Promise<number> {
+  const { count } = await db
+    .selectFrom(db.selectFrom('stopped_lanes').select('nonce').limit(limit).as('some'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(count)
 }
 
 /**

@@ -38,7 +38,7 @@ export async function readStanding(
     ), counted as (
       select gas_spent.client_id, gas_spent.account_id, gas_spent.hour, gas_spent.wei
       from payers join gas_spent on gas_spent.client_id = payers.client_id and gas_spent.account_id = payers.account_id
-      where gas_spent.hour > now() - ${`${DAY_HOURS + 1} hours`}::interval
+      where gas_spent.chain_id = ${chainId}::int8 and gas_spent.hour > now() - ${`${DAY_HOURS + 1} hours`}::interval
       union all
       select null, null, hour, wei from gas_spent_on_network
       where chain_id = ${chainId}::int8 and hour > now() - ${`${DAY_HOURS + 1} hours`}::interval

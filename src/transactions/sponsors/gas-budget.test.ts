@@ -3,9 +3,10 @@ import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { testDatabase, testPooler, type TestDatabase } from '../../../test/kit/database.ts'
 import { randomOf } from '../../../test/random.ts'
-import { accountIdOf, type Hex } from '../../ids.ts'
+import { accountIdOf, OWN_CLIENT, type Hex } from '../../ids.ts'
 import { openPostgres, retrying, type Db, type RootDb } from '../../store/db.ts'
-import { spentOfBudget, spentOnNetwork, type SponsorBudget } from '../../store/sponsor-budget.ts'
+import { readStanding, reserve as reserveOperation } from './budget-counts.ts'
+import { spentOfBudget, spentOfPages, spentOnNetwork, type SponsorBudget } from '../../store/sponsor-budget.ts'
 import { restoreAccount } from '../../users/pregenerate.ts'
 import {
   exhaustedBy,
@@ -270,6 +271,30 @@ test('what is settled is settled once, and counted as what it cost', async () =>
   await inOne(database.db, (work) => restoreTopUp(work, topUp, 'unknown'))
   await inOne(database.db, (work) => restoreTopUp(work, { ...topUp, ordinal: 1 }, 'unknown'))
   assert.equal(await spentOfBudget(database.db, 'settled'), 12n)
+})
+
+test('a client with a budget on several networks spends on each of them separately', async () => {
+  const accountId = await account('ONE-networks')
+  await database.db.insertInto('networks').values({ chain_id: 6, name: 'six', genesis_hash: Buffer.alloc(32) }).execute() // prettier-ignore
+  const budget = { perUser: 10n, perApplication: 10n }
+  await capNetwork(null)
+  const reserve = (chainId: number, charged: bigint) =>
+    reserveTopUp(database.db, { chainId, accountId, ordinal: 0, sponsorId: SPONSOR, clientId: OWN_CLIENT, wei: 7n, charged }, budget) // prettier-ignore
+  assert.equal(await reserve(CHAIN, 9n), 'reserved')
+  assert.equal(await reserve(6, 10n), 'reserved')
+  assert.deepEqual([await spentOfPages(database.db, CHAIN), await spentOfPages(database.db, 6)], [9n, 10n])
+  const limits = { ...budget, perNetwork: null }
+  const more = { clientId: OWN_CLIENT, accountId, charged: 1n }
+  assert.equal(await findExhausted(database.db, { ...more, chainId: CHAIN }, limits), null)
+  assert.equal((await findExhausted(database.db, { ...more, chainId: 6 }, limits))?.of, 'person')
+  const members = [{ id: 'tx', clientId: OWN_CLIENT, accountId }]
+  for (const [chainId, isLeft] of [
+    [CHAIN, true],
+    [6, false],
+  ] as const) {
+    const { counted } = await readStanding(database.db, { chainId, perNetwork: null }, members)
+    assert.equal(reserveOperation(counted, { clientId: OWN_CLIENT, accountId, charged: 1n }, budget) === null, isLeft)
+  }
 })
 
 test('what one reserved and did not send counts once when the same is reserved in a later hour, and nothing where there is no room', async () => {

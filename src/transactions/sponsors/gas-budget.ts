@@ -251,7 +251,7 @@ export async function sweepTopUps(db: Db): Promise<void> {
 export async function findExhausted(db: Db, spending: Spending, limits: Limits): Promise<Exhausted | null> {
   const { chainId, clientId, accountId, charged } = spending
   const { perUser, perApplication, perNetwork } = limits
-  const spent = await readSpent(db, clientId, [accountId, EVERYONE])
+  const spent = await readSpent(db, { clientId, chainId }, [accountId, EVERYONE])
   const of = (whose: string) => spent.filter((row) => row.accountId === whose)
   const ofNetwork = perNetwork === null ? [] : await readSpentOnNetwork(db, chainId)
   const judge = (held: HeldSpending[]): Exhausted | null =>
@@ -364,13 +364,14 @@ export async function countSpent(
       [EVERYONE, accountId].map((whose) => ({
         client_id: clientId,
         account_id: whose,
+        chain_id: chainId,
         hour,
         wei: String(wei),
       })),
     )
     .onConflict((conflict) =>
       conflict
-        .columns(['client_id', 'account_id', 'hour'])
+        .columns(['client_id', 'account_id', 'chain_id', 'hour'])
         .doUpdateSet({ wei: sql<string>`gas_spent.wei + excluded.wei` }),
     )
     .execute()
@@ -390,10 +391,10 @@ export async function countSpent(
  */
 export const countedIn = (chainId: number, rows: RawBuilder<unknown>) => sql`
     spent as (
-      insert into gas_spent (client_id, account_id, hour, wei)
-      select client_id, whose, hour, sum(wei) from ${rows} cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
+      insert into gas_spent (client_id, account_id, chain_id, hour, wei)
+      select client_id, whose, ${chainId}::int8, hour, sum(wei) from ${rows} cross join lateral (values (account_id), (${EVERYONE}::uuid)) as payers (whose)
       group by client_id, whose, hour order by client_id, whose
-      on conflict (client_id, account_id, hour) do update set wei = gas_spent.wei + excluded.wei
+      on conflict (client_id, account_id, chain_id, hour) do update set wei = gas_spent.wei + excluded.wei
     ), spent_on_network as (
       insert into gas_spent_on_network (chain_id, hour, wei)
       select ${chainId}::int8, hour, sum(wei) from ${rows} group by hour

@@ -181,7 +181,7 @@ async function play(seed: number): Promise<Played> {
 
 test(
   `sponsors that are attacked lose no more than the budgets, in ${SCHEDULES} schedules`,
-  { timeout: 60_000 + SCHEDULES * 10_000 },
+  { timeout: 900_000 + SCHEDULES * 10_000 },
   async (t) => {
     const all = { refused: 0, sent: 0, loss: 0n }
     for (let seed = FROM; seed < FROM + SCHEDULES; seed++) {

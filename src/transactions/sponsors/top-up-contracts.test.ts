@@ -6,6 +6,7 @@ import { selectorOf, parseAbi } from '../../abi/parse.ts'
 import { diesAt, whileMining } from '../../../test/interrupted.ts'
 import { keep, remember } from '../../../test/lost-tail.ts'
 import { sponsored, type Sponsored } from '../../../test/sponsored.ts'
+import { hurried } from '../../../test/kit/hurried.ts'
 import { until } from '../../../test/kit/until.ts'
 import type { Writer } from '../../../test/writing.ts'
 import { RpcError } from '../../chain/rpc/failures.ts'
@@ -264,13 +265,13 @@ test('an account sends nothing itself above an authorization that a reorganisati
   await world.mine()
   assert.deepEqual([await stateOf(writer, below.id), await stateOf(writer, carried.id)], ['SUBMITTED', 'FAILED'])
   await assert.rejects(
-    underDeadline(performance.now() + 6_000, () => call(writer, 'above')),
+    hurried(world.clock, () => call(writer, 'above')),
     refusedWith('conflict'),
   )
   release()
   await keep(world)
   await world.mine()
-  const { answer } = await taken(mining(underDeadline(performance.now() + 15_000, () => call(writer, 'above'))))
+  const { answer } = await taken(mining(underDeadline(world.clock.ticks() + 60_000, () => call(writer, 'above'))))
   await world.mine()
   assert.deepEqual([await stateOf(writer, below.id), await stateOf(writer, answer.id)], ['MINED', 'MINED'])
   assert.deepEqual([Number(answer.tx.nonce), await codeOf(writer)], [2, world.delegated])
@@ -296,7 +297,7 @@ for (const [what, next] of [
     release()
     await keep(world)
     await world.mine()
-    await taken(mining(underDeadline(performance.now() + 15_000, () => next(writer))))
+    await taken(mining(underDeadline(world.clock.ticks() + 60_000, () => next(writer))))
     await world.mine()
     assert.equal(await codeOf(writer), world.delegated)
     // This node lets what came before its nonce was next wait for a transaction of the nonce below, which an authorization had.

@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { deadline, standAside } from '../../deadline.ts'
 import { AppError } from '../../errors.ts'
-import { allowedTo, type Caller } from '../../http/bearer.ts'
+import { gasBudgetOf, type Caller } from '../../http/bearer.ts'
 import type { Hex } from '../../ids.ts'
 import { sponsorsOf, type Sponsor } from '../../sponsors/sponsors.ts'
 import { retrying } from '../../store/db.ts'
@@ -96,7 +96,7 @@ export const topUpFund =
   (tools: TopUpTools): Fund =>
   async (shortage) => {
     const { app, chain, caller } = tools
-    const budget = allowedTo(app, caller.clientId).sponsor
+    const budget = gasBudgetOf(app, caller)
     if (budget === null || shortage.terms === null) return null
     if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     let brought = 0
@@ -160,7 +160,7 @@ export const rehearsedFund =
   (tools: TopUpRehearsal): Fund =>
   async (shortage) => {
     const { app, chain, caller } = tools
-    const budget = allowedTo(app, caller.clientId).sponsor
+    const budget = gasBudgetOf(app, caller)
     if (budget === null || shortage.terms === null) return null
     if (!paysFor(budget, tools.to)) return ownFunds(tools, shortage, budget)
     const { funds, lacks } = await missing(tools, shortage, budget)

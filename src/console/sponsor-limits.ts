@@ -1,0 +1,47 @@
+import { html } from 'ghtml'
+import type { NetworkChanges } from '../applications/wire.ts'
+import type { Texts } from '../texts/en.ts'
+import { quoted } from './layout.ts'
+
+/** The limits of a network's sponsors: fields of the form, and how the command sets and removes each. */
+const LIMITS = [
+  { field: 'sponsorPerDay', option: '--sponsor-per-day', removed: 'default' },
+  { field: 'sponsorLow', option: '--sponsor-low', removed: 'default' },
+  { field: 'pagesPerUser', option: '--pages-per-user', removed: 'none' },
+  { field: 'pagesPerDay', option: '--pages-per-day', removed: 'none' },
+] as const
+
+type LimitField = (typeof LIMITS)[number]['field']
+export type SponsorLimits = Record<LimitField, string | null>
+
+/** Renders the inputs of the limits. */
+export function sponsorLimitInputs(
+  { console: { networks: texts } }: Texts,
+  network: SponsorLimits & { name: string },
+): string {
+  return html`<div class="columns narrow">
+      !${LIMITS.map(({ field }) => {
+        const id = `${field}-${network.name}`
+        return html`<div class="field">
+          <label for="${id}">${texts.limits[field]}</label>
+          <input
+            id="${id}"
+            name="${field}"
+            value="${network[field] ?? ''}"
+            inputmode="numeric"
+            pattern="[0-9]*"
+            autocomplete="off"
+          />
+        </div>`
+      }).join('')}
+    </div>
+    <small>${texts.limitsHint}</small>`
+}
+
+/** Reads the limits. All are given: an empty one is removed. */
+export const sponsorLimitsOf = (form: Record<string, string | undefined>): NetworkChanges =>
+  Object.fromEntries(LIMITS.map(({ field }) => [field, form[field]?.trim() || null]))
+
+/** Returns the options of the command that sets the same limits. */
+export const sponsorLimitsCommand = (form: Record<string, string | undefined>): string =>
+  LIMITS.map(({ field, option, removed }) => ` ${option} ${quoted(form[field] || removed)}`).join('')
