@@ -1,5 +1,8 @@
 // tier: all, because it starts the program as its operator does
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type { Page } from 'playwright-core'
@@ -165,6 +168,33 @@ test(
     await context.close()
   },
 )
+
+test(
+  'after the consent, the browser follows the application to wherever its callback leads, and no policy of ours is in the way',
+  { skip },
+  async () => {
+    const { facts } = opened.program
+    const landing = createServer((_request, response) => response.end('<!doctype html><title>in</title>')).listen(0)
+    const callback = createServer((_request, response) => response.writeHead(302, { location: `http://localhost:${portOf(landing)}/in` }).end()).listen(0, '127.0.0.1') // prettier-ignore
+    await Promise.all([landing, callback].map((server) => once(server, 'listening')))
+    const page = await open(views[0]!)
+    const problems: string[] = []
+    page.on('console', (message) => {
+      if (/Content Security Policy/.test(message.text())) problems.push(message.text())
+    })
+    const query = new URLSearchParams({ client_id: 'demo', response_type: 'code', scope: 'openid', redirect_uri: `http://127.0.0.1:${portOf(callback)}/callback`, code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM', code_challenge_method: 'S256' }) // prettier-ignore
+    await page.goto(`${facts.issuer}/auth?${query.toString()}`)
+    await signInAs(page, 'Far-away')
+    await page.waitForURL(/\/consent\//)
+    await page.getByRole('button', { name: 'Allow', exact: true }).click()
+    await page.waitForURL(`http://localhost:${portOf(landing)}/in`)
+    assert.deepEqual(problems, [])
+    await page.context().close()
+    for (const server of [landing, callback]) server.close()
+  },
+)
+
+const portOf = (server: Server): number => (server.address() as AddressInfo).port
 
 test(
   'the API reference draws itself under its own policy, readable for everybody, and asks nobody else',

@@ -19,16 +19,18 @@ type KubeContainer = {
   name: string
   args?: string[]
   command?: string[]
-  env: { name: string; value: string }[]
-  securityContext?: {
-    runAsUser: number
-    runAsGroup: number
+  env: ({ name: string } & ({ value: string } | { valueFrom: { secretKeyRef: { name: string; key: string } } }))[]
+  securityContext: {
+    /** the database's image has a user of its own */
+    runAsUser?: number
+    runAsGroup?: number
     readOnlyRootFilesystem: boolean
     allowPrivilegeEscalation: boolean
     capabilities: { drop: string[]; add?: string[] }
   }
   volumeMounts: { name: string; mountPath: string; readOnly?: boolean }[]
 }
+type KubeSecret = { kind: string; metadata: { name: string }; stringData: Record<string, string> }
 type KubePod = {
   kind: string
   metadata: { name: string }
@@ -61,9 +63,10 @@ test('every path of a setting is on a volume of its service, and every volume ho
 
 test('the programs are as separate as docs/operate/split-deployment.md says', () => {
   const { api, auth, signer, migrate, setup, database } = compose.services
-  for (const [name, service] of Object.entries({ api, auth, signer, migrate, setup })) {
+  for (const [name, service] of Object.entries(compose.services)) {
     assert.equal(service!.read_only, true, name)
     assert.deepEqual(service!.cap_drop, ['ALL'], name)
+    assert.ok(service!.tmpfs?.includes('/tmp'), name)
     assert.deepEqual(service!.security_opt, ['no-new-privileges:true'], name)
   }
   const users = [api, auth, signer, migrate].map((service) => service!.user)
@@ -107,30 +110,51 @@ test('the pods of podman are the services of compose.yaml: users, rights, settin
     containers.map(({ name }) => name).toSorted(),
     Object.keys(compose.services).filter((name) => name !== 'chain').toSorted(), // prettier-ignore
   )
+  const secrets = parseAllDocuments(text('deploy/kube.yaml')).map((document) => document.toJS() as KubeSecret).filter(({ kind }) => kind === 'Secret') // prettier-ignore
+  const valueOf = (one: KubeContainer['env'][number]) => {
+    if ('value' in one) return one.value
+    const { name, key } = one.valueFrom.secretKeyRef
+    return secrets.find(({ metadata }) => metadata.name === name)?.stringData[key]
+  }
   // In a pod, services reach each other by the loopback interface.
   const local = (value: string) => value.replace(/(@|\/\/)(database|api|chain):/, '$1127.0.0.1:')
   for (const container of containers) {
     const { name } = container
     const service = compose.services[name]!
     const values = Object.entries(service.environment ?? {}).map(([key, value]) => [key, local(String(value))])
-    assert.deepEqual(Object.fromEntries(container.env.map((one) => [one.name, one.value])), Object.fromEntries(values), name) // prettier-ignore
+    assert.deepEqual(Object.fromEntries(container.env.map((one) => [one.name, valueOf(one)])), Object.fromEntries(values), name) // prettier-ignore
     assert.deepEqual(container.args ?? [], service.command ?? [], name)
     const wanted = (service.volumes ?? []).map(readMount).filter(({ source }) => source !== 'chain' && !source.startsWith('.')) // prettier-ignore
-    const mounted = container.volumeMounts.filter(({ mountPath }) => mountPath !== '/tmp' && mountPath !== '/setup')
+    const inMemory = new Set(service.tmpfs)
+    const mounted = container.volumeMounts.filter(({ mountPath }) => !inMemory.has(mountPath) && mountPath !== '/setup')
     assert.deepEqual(
       mounted.map((mount) => ({ source: mount.name, path: mount.mountPath, isReadOnly: mount.readOnly === true })),
       wanted,
       name,
     )
     for (const mount of mounted) assert.ok(claims.has(`chatelaine-${mount.name}`), mount.name)
-    if (name === 'database') continue
-    const { runAsUser, runAsGroup, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities } = container.securityContext! // prettier-ignore
-    assert.equal(`${runAsUser}:${runAsGroup}`, service.user)
+    for (const path of inMemory)
+      assert.ok(
+        container.volumeMounts.some(({ mountPath }) => mountPath === path),
+        path,
+      )
+    const { runAsUser, runAsGroup, readOnlyRootFilesystem, allowPrivilegeEscalation, capabilities } = container.securityContext // prettier-ignore
+    if (name !== 'database') assert.equal(`${runAsUser}:${runAsGroup}`, service.user)
     assert.deepEqual([readOnlyRootFilesystem, allowPrivilegeEscalation], [true, false])
     assert.deepEqual([capabilities.drop, capabilities.add], [['ALL'], service.cap_add])
   }
   const alone = parseAllDocuments(text('deploy/kube-signer.yaml')).map((one) => (one.toJS() as KubePod).spec.containers.map(({ name }) => name)) // prettier-ignore
   assert.deepEqual(alone, [['signer']])
+})
+
+test('no pod has a secret outside of a Secret: neither of an identity provider, nor in the URL of a node', () => {
+  const documents = parseAllDocuments(text('deploy/kube.yaml')).map(
+    (document) => document.toJS() as KubePod & KubeSecret,
+  )
+  const { stringData } = documents.find(({ kind }) => kind === 'Secret')!
+  assert.ok('clientSecret' in (JSON.parse(stringData['providers.json']!) as object[])[0]!)
+  const others = [...documents.filter(({ kind }) => kind !== 'Secret'), ...parseAllDocuments(text('deploy/kube-signer.yaml')).map((one) => one.toJS() as KubePod)] // prettier-ignore
+  assert.doesNotMatch(JSON.stringify(others), /clientSecret|ConfigMap|"RPC_URL","value"/)
 })
 
 test('the Containerfile copies nothing past the script that tests run, and its version is that of the release', () => {

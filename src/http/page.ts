@@ -132,8 +132,9 @@ export type PageParts = {
 }
 
 /**
- * Content-Security-Policy of the pages. There is no `form-action`: a sign-in form posts here, and the response
- * redirects to the application on another origin, to which browsers apply it too.
+ * Content-Security-Policy of the pages. There is no `form-action`: Chromium applies it to every redirect after a form
+ * post. A form of ours leads to the application, or to an identity provider, and from there on to origins that nobody
+ * here knows (SECURITY.md, sign-in and tokens).
  */
 export const PAGE_CSP =
   "default-src 'none'; style-src 'self'; img-src 'self' data: https:; manifest-src 'self'; base-uri 'none'; frame-ancestors 'none'"
