@@ -149,6 +149,19 @@ const en = {
     stopped: (a: string) => `The account is stopped since ${a}. An operator must resume it.`,
     behind: (a: string, b: string) => `Earlier open nonces of the account: ${a}. The first one is ${b}.`,
     trouble: (a: string, b: string) => `Since ${a}: ${b}`,
+    troubles: {
+      insufficient_funds: 'The account cannot pay for the gas. Send funds to it, or give its application a gas budget.',
+      fee_cap_reached:
+        'The network requires a higher fee than the operator allows. The write continues when the fee falls, or with a higher fee cap.',
+      fee_too_low_for_market: 'The network requires a higher fee. A server bumps the fee.',
+      policy_denied: 'The signer’s policy rejects the signature.',
+      account_frozen: 'The account is frozen. Unfreeze it to continue.',
+      application_suspended: 'The application is suspended. Resume it to continue.',
+      rejected_by_nodes: 'Nodes reject the transaction. Their response is below.',
+      nonce_used_elsewhere: 'Another transaction used the nonce. Look for a use of the key outside of this service.',
+      node_unreachable: 'No node responds. The write continues when one does.',
+      signer_unavailable: 'The signer does not respond. The write continues when it does.',
+    },
     noTrouble: 'No server has recorded a problem.',
     carrier: (a: string) => `Sent in the sponsor’s transaction ${a}`,
     sponsored: 'The sponsor pays and bumps the fee. The user can cancel it.',
@@ -447,6 +460,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Das Konto ist seit ${a} angehalten. Ein Betreiber muss es fortsetzen.`,
       behind: (a: string, b: string) => `Frühere offene Nonces des Kontos: ${a}. Die erste ist ${b}.`,
       trouble: (a: string, b: string) => `Seit ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Das Konto kann das Gas nicht bezahlen. Senden Sie ihm Guthaben, oder geben Sie seiner Anwendung ein Gasbudget.',
+        fee_cap_reached:
+          'Das Netzwerk verlangt eine höhere Gebühr, als der Betreiber erlaubt. Es geht weiter, wenn die Gebühr sinkt oder die Obergrenze erhöht wird.',
+        fee_too_low_for_market: 'Das Netzwerk verlangt eine höhere Gebühr. Ein Server erhöht sie.',
+        policy_denied: 'Die Richtlinie des Signierers lehnt die Unterschrift ab.',
+        account_frozen: 'Das Konto ist eingefroren. Heben Sie die Sperre auf, damit es weitergeht.',
+        application_suspended: 'Die Anwendung ist gesperrt. Geben Sie sie frei, damit es weitergeht.',
+        rejected_by_nodes: 'Die Knoten lehnen die Transaktion ab. Ihre Antwort steht darunter.',
+        nonce_used_elsewhere:
+          'Eine andere Transaktion hat die Nonce verbraucht. Prüfen Sie, ob der Schlüssel außerhalb dieses Dienstes benutzt wird.',
+        node_unreachable: 'Kein Knoten antwortet. Es geht weiter, sobald einer antwortet.',
+        signer_unavailable: 'Der Signierer antwortet nicht. Es geht weiter, sobald er antwortet.',
+      },
       noTrouble: 'Kein Server hat ein Problem vermerkt.',
       carrier: (a: string) => `Gesendet in der Transaktion ${a} des Sponsors`,
       sponsored: 'Der Sponsor zahlt und erhöht die Gebühr. Der Benutzer kann abbrechen.',
@@ -742,6 +770,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Le compte est arrêté depuis ${a}. Un opérateur doit le relancer.`,
       behind: (a: string, b: string) => `Nonces antérieurs ouverts du compte\u202f: ${a}. Le premier est ${b}.`,
       trouble: (a: string, b: string) => `Depuis ${a}\u202f: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Le compte ne peut pas payer le gas. Envoyez-lui des fonds, ou donnez un budget de gas à son application.',
+        fee_cap_reached:
+          'Le réseau demande des frais plus élevés que ce que permet l’opérateur. L’envoi reprend quand les frais baissent, ou quand le plafond est relevé.',
+        fee_too_low_for_market: 'Le réseau demande des frais plus élevés. Un serveur les augmente.',
+        policy_denied: 'La politique du signataire refuse la signature.',
+        account_frozen: 'Le compte est gelé. Dégelez-le pour continuer.',
+        application_suspended: 'L’application est suspendue. Réactivez-la pour continuer.',
+        rejected_by_nodes: 'Les nœuds refusent la transaction. Leur réponse est ci-dessous.',
+        nonce_used_elsewhere:
+          'Une autre transaction a utilisé le nonce. Vérifiez si la clé est utilisée en dehors de ce service.',
+        node_unreachable: 'Aucun nœud ne répond. L’envoi reprend dès que l’un répond.',
+        signer_unavailable: 'Le signataire ne répond pas. L’envoi reprend dès qu’il répond.',
+      },
       noTrouble: 'Aucun serveur n’a noté de problème.',
       carrier: (a: string) => `Envoyée dans la transaction ${a} du sponsor`,
       sponsored: 'Le sponsor paie et augmente les frais. L’utilisateur peut annuler.',
@@ -1035,6 +1078,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `La cuenta está parada desde ${a}. Un operador debe reanudarla.`,
       behind: (a: string, b: string) => `Nonces anteriores abiertos de la cuenta: ${a}. El primero es ${b}.`,
       trouble: (a: string, b: string) => `Desde ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'La cuenta no puede pagar el gas. Envíale fondos o da un presupuesto de gas a su aplicación.',
+        fee_cap_reached:
+          'La red pide una comisión más alta de la que permite el operador. Continúa cuando baje la comisión o se suba el límite.',
+        fee_too_low_for_market: 'La red pide una comisión más alta. Un servidor la aumenta.',
+        policy_denied: 'La política del firmante rechaza la firma.',
+        account_frozen: 'La cuenta está congelada. Descongélala para continuar.',
+        application_suspended: 'La aplicación está suspendida. Reactívala para continuar.',
+        rejected_by_nodes: 'Los nodos rechazan la transacción. Su respuesta está abajo.',
+        nonce_used_elsewhere: 'Otra transacción usó el nonce. Comprueba si la clave se usa fuera de este servicio.',
+        node_unreachable: 'Ningún nodo responde. Continúa en cuanto uno responda.',
+        signer_unavailable: 'El firmante no responde. Continúa en cuanto responda.',
+      },
       noTrouble: 'Ningún servidor ha anotado un problema.',
       carrier: (a: string) => `Enviada en la transacción ${a} del patrocinador`,
       sponsored: 'El patrocinador paga y aumenta la comisión. El usuario puede cancelar.',
@@ -1324,6 +1381,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `アカウントは ${a} から停止しています。運用者が再開する必要があります。`,
       behind: (a: string, b: string) => `このアカウントの先行する未完了ノンス: ${a} 件。最初は ${b} です。`,
       trouble: (a: string, b: string) => `${a} から: ${b}`,
+      troubles: {
+        insufficient_funds: 'アカウントがガスを支払えません。資金を送るか、アプリにガス予算を設定してください。',
+        fee_cap_reached:
+          'ネットワークが、運営者の許す額より高い手数料を求めています。手数料が下がるか、上限を上げると再開します。',
+        fee_too_low_for_market: 'ネットワークがより高い手数料を求めています。サーバーが手数料を引き上げます。',
+        policy_denied: '署名プログラムのポリシーが署名を拒否しています。',
+        account_frozen: 'アカウントは凍結されています。解除すると再開します。',
+        application_suspended: 'アプリは停止されています。再開すると処理が続きます。',
+        rejected_by_nodes: 'ノードが取引を拒否しています。応答は下にあります。',
+        nonce_used_elsewhere:
+          '別の取引がこのナンスを使用しました。鍵がこのサービスの外で使われていないか確認してください。',
+        node_unreachable: '応答するノードがありません。応答があれば再開します。',
+        signer_unavailable: '署名プログラムが応答しません。応答があれば再開します。',
+      },
       noTrouble: 'サーバーは問題を記録していません。',
       carrier: (a: string) => `スポンサーの取引 ${a} に含まれて送信`,
       sponsored: '手数料はスポンサーが支払い、引き上げます。取り消しはユーザーが行えます。',
