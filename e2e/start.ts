@@ -89,8 +89,8 @@ export async function start({ dataDir, port, env }: Place): Promise<Program> {
   }
   await until('the program is ready', look)
   const facts = JSON.parse(await readFile(join(dataDir, 'dev.json'), 'utf8')) as DevelopmentFacts
-  const ready = await fetch(`${facts.origin}/readyz`)
-  if (ready.status !== 200) throw new Error(`ready, it says, but /readyz answers ${ready.status}`)
+  // On a slow machine the follower may be late at its node for a moment.
+  await until('what says that it is ready is', async () => (await fetch(`${facts.origin}/readyz`)).status === 200)
   const gone = once(child, 'exit')
   return {
     facts,

@@ -339,7 +339,7 @@ create index transactions_target on transactions (account_id, chain_id, target);
 -- mere payments by who received them, for the list of coins on the account page
 -- and what an account has paid: of most accounts few writes have a value
 create index transactions_paid on transactions (account_id, chain_id, created_at) where value <> '\x0000000000000000000000000000000000000000000000000000000000000000';
-create index transactions_payments on transactions (chain_id, target, created_at, id) where length(data) = 0;
+create index transactions_payments on transactions (chain_id, target, created_at) where length(data) = 0;
 
 create table attempts (
   chain_id bigint not null,
@@ -1155,7 +1155,7 @@ create table webhooks (
   last_failure text,
   created_at timestamptz not null default now()
 ) with (fillfactor = 70);
-create index webhooks_client on webhooks (client_id);
+create index webhooks_client on webhooks (client_id, id);
 
 -- Events that failed, and events that wait behind one of the same subject.
 create table webhook_retries (

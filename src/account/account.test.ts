@@ -63,10 +63,10 @@ function isLive({ text, headers }: Page): boolean {
 }
 
 async function settled(browser: Browser, page: Page): Promise<Page> {
-  let shown = page
-  for (let looks = 0; looks < 40 && textOf(shown.text).includes(en.account.states.SUBMITTED); looks++)
-    shown = await browser.go(page.url.href)
-  return shown
+  return until('the page says what became of it', async () => {
+    const shown = await browser.go(page.url.href)
+    return textOf(shown.text).includes(en.account.states.SUBMITTED) ? null : shown
+  })
 }
 
 test('somebody sends tokens to a person by name: said in words first, sent once however often the form is', async () => {

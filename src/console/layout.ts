@@ -11,6 +11,7 @@ export type PlaceInConsole = keyof typeof PLACES | 'other'
 const PLACES = {
   overview: '/console',
   applications: '/console/applications',
+  webhooks: '/console/webhooks',
   networks: '/console/networks',
   policy: '/console/policy',
   audit: '/console/audit',
@@ -105,6 +106,14 @@ export function table(words: Texts, titles: string[], rows: string[][], label: s
   </div>`
 }
 
+/** Renders a list of things with several lines each, as HTML, which fit a phone better than a table. */
+export const list = (words: Texts, items: string[]): string =>
+  items.length === 0
+    ? html`<p class="muted">${words.console.none}</p>`
+    : html`<ul class="rows">
+        !${items.map((item) => html`<li class="stack tight">!${item}</li>`).join('')}
+      </ul>`
+
 /** Renders the message after an action, or after a repeated sign-in. */
 export const doneHtml = ({ console: texts }: Texts, done: string | undefined): string =>
   done === undefined ? '' : html`<p class="notice" role="status">${done === 'again' ? texts.again : texts.done}</p>`
@@ -131,6 +140,7 @@ export function nextLink(words: Texts, path: string, query: Record<string, strin
 
 export const transactionPath = (id: string): string => `/console/transactions/${encodeURIComponent(id)}`
 export const applicationPath = (clientId: string): string => `/console/applications/${encodeURIComponent(clientId)}`
+export const webhookPath = (id: string): string => `/console/webhooks/${encodeURIComponent(id)}`
 
 export const userPath = (userId: string): string => `/console/users/${encodeURIComponent(userId)}`
 

@@ -40,12 +40,12 @@ export function userPage(app: App, door: ConsoleDoor): void {
     const named = await findNamed(app.db, asked)
     if (named === null) throw nothingThere()
     const { userId, accountId } = named
-    const person = await readPerson(app, userId).catch((error: unknown) => {
-      // A sponsor is an account without a user.
-      if (error instanceof AppError && error.code === 'not_found') return null
-      throw error
-    })
-    const [role, stopped, applications, sessions, key, transactions] = await Promise.all([
+    const [person, role, stopped, applications, sessions, key, transactions] = await Promise.all([
+      readPerson(app, userId).catch((error: unknown) => {
+        // A sponsor is an account without a user.
+        if (error instanceof AppError && error.code === 'not_found') return null
+        throw error
+      }),
       highestRole(app.db, app.sealKeys, accountId),
       app.db.selectFrom('stopped_lanes').select(['chain_id', 'nonce', 'resume_asked_at']).where('sender', '=', fromHex(named.stored.address)).execute(), // prettier-ignore
       listAllowed(app, { accountId, userId }),

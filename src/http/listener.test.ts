@@ -11,6 +11,7 @@ import { problemOf } from './problems.ts'
 import { openListener } from './listener.ts'
 import { openState } from '../state.ts'
 import { withWall } from '../../test/kit/clock.ts'
+import { until } from '../../test/kit/until.ts'
 import { languages } from '../texts/choose.ts'
 import { en } from '../texts/en.ts'
 
@@ -353,7 +354,6 @@ test('a revoked grant stops working within seconds', async () => {
     .insertInto('revoked_grants')
     .values({ grant_id: gid, forget_at: new Date(Date.now() + 3_600_000) })
     .execute()
-  const { until } = await import('../../test/kit/until.ts')
   const refused = await until('the token is refused', async () => {
     const answer = await carol.get('/v1/me')
     return answer.status === 401 ? answer : null
@@ -407,8 +407,10 @@ test('profile and /v1/me answer with every field, and another user is refused', 
 
 test('probes, metrics, the OpenAPI document and its page answer without a token', async () => {
   assert.deepEqual((await here.request('/healthz')).body, { status: 'ok' })
-  const ready = await here.request('/readyz')
-  assert.equal(ready.status, 200)
+  const ready = await until('it is ready', async () => {
+    const answer = await here.request('/readyz')
+    return answer.status === 200 && answer
+  })
   assert.deepEqual(
     ready.body.checks.map((check: { name: string }) => check.name),
     ['database', 'signer', 'chain devnet'],

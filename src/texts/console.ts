@@ -5,6 +5,7 @@ const en = {
   nav: {
     overview: 'Overview',
     applications: 'Applications',
+    webhooks: 'Webhooks',
     networks: 'Networks and sponsors',
     policy: 'Policy',
     audit: 'Audit log',
@@ -84,6 +85,15 @@ const en = {
     tokenKey: 'The signer does not trust the key of the present tokens. Run chatelaine signer trust-key.',
     policy: (a: string, b: string) =>
       `The content of SIGNER_POLICY_FILE is not in force: ${a}. Version ${b} remains in force. Sign a valid policy.`,
+    webhookDisabled: (a: string, b: string) =>
+      `Webhook ${a} of ${b} is disabled. Have the application repair its endpoint, send a test, then enable the webhook.`,
+    webhookSecret: (a: string, b: string) =>
+      `Webhook ${a} of ${b} is disabled: its secret cannot be decrypted. Rotate the secret, then enable the webhook.`,
+    webhookFailing: (a: string, b: string, c: string) =>
+      `Webhook ${a} of ${b} has failed since ${c}. Read its last failure, and inform the application.`,
+    webhookDead: (a: string, b: string, c: string) =>
+      `Webhook ${a} of ${b} has dead events of the last day: ${c}. Redeliver them when its endpoint works.`,
+    moreWebhooks: (a: string) => `${a} further webhooks have problems. See the list of webhooks.`,
     exports: (a: string) => `Users have requested ${a} keys. Check the requests with chatelaine account exports.`,
   },
   operators: {
@@ -106,6 +116,11 @@ const en = {
     resume: 'Resume the application',
     'rotate-secret': 'Rotate the secret',
     'reset-secret': 'Reset the secret, end all old ones',
+    'test-webhook': 'Send a test event',
+    'redeliver-event': 'Send an event again',
+    'replay-webhook': 'Replay a time range',
+    'enable-webhook': 'Enable the webhook',
+    'rotate-webhook-secret': 'Rotate the webhook secret',
     'create-sponsor': 'Create a sponsor',
     'set-network': 'Set limits for sponsors',
     'cancel-transaction': 'Cancel the transaction',
@@ -228,6 +243,40 @@ const en = {
     contracts: 'Sponsors pay for',
     anyContract: 'writes to any address',
   },
+  webhook: {
+    url: 'URL',
+    types: 'Event types',
+    all: 'all',
+    filter: 'Show these',
+    reason: 'Disabled because',
+    reasons: {
+      gone: 'the endpoint responded with 410',
+      failing: 'five days without success',
+      secret: 'its secret cannot be decrypted: rotate it',
+    },
+    nextProbe: 'Next attempt',
+    behind: 'Events behind',
+    oldest: 'oldest',
+    dead: 'Dead events',
+    delivered: 'Delivered events',
+    lastSuccess: 'Last success',
+    lastFailure: 'Last failure',
+    never: 'never',
+    formerSecret: 'Former secret signs until',
+    replay: 'Replay since',
+    replayed: (a: string, b: string) => `${a} delivered, ${b} failures in a row`,
+    notAllowed: 'Nothing is sent: the application is suspended, or lacks the permission events:read.',
+    requested:
+      'Requested. A server of the API sends the event within seconds. Reload this page to see the result in the log.',
+    event: 'Event id',
+    attempt: 'Attempts',
+    deleted: 'deleted',
+    log: 'Log of attempts',
+    logHint: 'Failed attempts, tests and repeats by hand of the last seven days. The start of each response.',
+    notSent: 'not sent yet',
+    from: 'From (UTC)',
+    until: 'Until (UTC), empty: now',
+  },
   networks: {
     name: 'Network',
     transactions: 'Transactions at block',
@@ -310,6 +359,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: 'Übersicht',
       applications: 'Anwendungen',
+      webhooks: 'Webhooks',
       networks: 'Netzwerke und Sponsoren',
       policy: 'Richtlinie',
       audit: 'Protokoll der Eingriffe',
@@ -394,6 +444,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'Der Signaturdienst vertraut dem Schlüssel der jetzigen Token nicht. Führen Sie chatelaine signer trust-key aus.',
       policy: (a: string, b: string) =>
         `Der Inhalt von SIGNER_POLICY_FILE gilt nicht: ${a}. Version ${b} gilt weiter. Unterschreiben Sie eine gültige Richtlinie.`,
+      webhookDisabled: (a: string, b: string) =>
+        `Der Webhook ${a} von ${b} ist abgeschaltet. Lassen Sie die Anwendung ihren Endpunkt reparieren, senden Sie einen Test und schalten Sie den Webhook dann ein.`,
+      webhookSecret: (a: string, b: string) =>
+        `Der Webhook ${a} von ${b} ist abgeschaltet: Sein Geheimnis lässt sich nicht entschlüsseln. Erneuern Sie das Geheimnis und schalten Sie den Webhook dann ein.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `Der Webhook ${a} von ${b} schlägt seit ${c} fehl. Lesen Sie den letzten Fehler und benachrichtigen Sie die Anwendung.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `Der Webhook ${a} von ${b} hat aufgegebene Ereignisse des letzten Tages: ${c}. Senden Sie sie erneut, sobald der Endpunkt antwortet.`,
+      moreWebhooks: (a: string) => `${a} weitere Webhooks haben Probleme. Sie stehen in der Liste der Webhooks.`,
       exports: (a: string) =>
         `Benutzer haben ${a} Schlüssel angefordert. Prüfen Sie die Anträge mit chatelaine account exports.`,
     },
@@ -417,6 +476,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Anwendung freigeben',
       'rotate-secret': 'Geheimnis wechseln',
       'reset-secret': 'Geheimnis zurücksetzen, alle alten beenden',
+      'test-webhook': 'Testereignis senden',
+      'redeliver-event': 'Ereignis erneut senden',
+      'replay-webhook': 'Zeitraum erneut senden',
+      'enable-webhook': 'Webhook einschalten',
+      'rotate-webhook-secret': 'Geheimnis des Webhooks erneuern',
       'create-sponsor': 'Sponsor anlegen',
       'set-network': 'Grenzen für Sponsoren setzen',
       'cancel-transaction': 'Transaktion abbrechen',
@@ -542,6 +606,41 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       contracts: 'Sponsoren zahlen für',
       anyContract: 'Schreibvorgänge an jede Adresse',
     },
+    webhook: {
+      url: 'URL',
+      types: 'Ereignistypen',
+      all: 'alle',
+      filter: 'Anzeigen',
+      reason: 'Abgeschaltet, weil',
+      reasons: {
+        gone: 'der Endpunkt mit 410 geantwortet hat',
+        failing: 'fünf Tage lang nichts zugestellt wurde',
+        secret: 'sein Geheimnis sich nicht entschlüsseln lässt: erneuern Sie es',
+      },
+      nextProbe: 'Nächster Versuch',
+      behind: 'Wartende Ereignisse',
+      oldest: 'das älteste',
+      dead: 'Aufgegebene Ereignisse',
+      delivered: 'Zugestellte Ereignisse',
+      lastSuccess: 'Letzter Erfolg',
+      lastFailure: 'Letzter Fehler',
+      never: 'nie',
+      formerSecret: 'Früheres Geheimnis signiert bis',
+      replay: 'Wiederholung seit',
+      replayed: (a: string, b: string) => `${a} zugestellt, ${b} Fehler in Folge`,
+      notAllowed: 'Nichts wird gesendet: Die Anwendung ist gesperrt oder hat die Berechtigung events:read nicht.',
+      requested:
+        'Angefordert. Ein API-Server sendet das Ereignis binnen Sekunden. Laden Sie diese Seite neu, um das Ergebnis in der Liste der Versuche zu sehen.',
+      event: 'Ereignis-ID',
+      attempt: 'Versuche',
+      deleted: 'gelöscht',
+      log: 'Liste der Versuche',
+      logHint:
+        'Fehlgeschlagene Versuche, Tests und manuelle Wiederholungen der letzten sieben Tage. Von jeder Antwort der Anfang.',
+      notSent: 'noch nicht gesendet',
+      from: 'Von (UTC)',
+      until: 'Bis (UTC), leer: jetzt',
+    },
     networks: {
       name: 'Netzwerk',
       transactions: 'Transaktionen bei Block',
@@ -619,6 +718,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: 'Vue d’ensemble',
       applications: 'Applications',
+      webhooks: 'Webhooks',
       networks: 'Réseaux et sponsors',
       policy: 'Règles de signature',
       audit: 'Journal d’audit',
@@ -704,6 +804,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'Le service de signature ne fait pas confiance à la clé des jetons actuels. Lancez chatelaine signer trust-key.',
       policy: (a: string, b: string) =>
         `Le contenu de SIGNER_POLICY_FILE n’est pas en vigueur\u202f: ${a}. La version ${b} le reste. Signez des règles valides.`,
+      webhookDisabled: (a: string, b: string) =>
+        `Le webhook ${a} de ${b} est désactivé. Faites réparer le point d’accès par l’application, envoyez un test, puis activez le webhook.`,
+      webhookSecret: (a: string, b: string) =>
+        `Le webhook ${a} de ${b} est désactivé\u202f: son secret ne peut pas être déchiffré. Renouvelez le secret, puis activez le webhook.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `Le webhook ${a} de ${b} échoue depuis ${c}. Lisez son dernier échec et informez l’application.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `Le webhook ${a} de ${b} a des événements abandonnés le dernier jour\u202f: ${c}. Renvoyez-les quand le point d’accès fonctionne.`,
+      moreWebhooks: (a: string) => `${a} autres webhooks ont des problèmes. Consultez la liste des webhooks.`,
       exports: (a: string) =>
         `Des utilisateurs ont demandé ${a} clés. Vérifiez les demandes avec chatelaine account exports.`,
     },
@@ -727,6 +836,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Rétablir l’application',
       'rotate-secret': 'Renouveler le secret',
       'reset-secret': 'Réinitialiser le secret, révoquer les anciens',
+      'test-webhook': 'Envoyer un événement de test',
+      'redeliver-event': 'Renvoyer un événement',
+      'replay-webhook': 'Renvoyer une période',
+      'enable-webhook': 'Activer le webhook',
+      'rotate-webhook-secret': 'Renouveler le secret du webhook',
       'create-sponsor': 'Créer un sponsor',
       'set-network': 'Fixer les limites des sponsors',
       'cancel-transaction': 'Annuler la transaction',
@@ -851,6 +965,40 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       contracts: 'Les sponsors paient pour',
       anyContract: 'les écritures vers toute adresse',
     },
+    webhook: {
+      url: 'URL',
+      types: 'Types d’événements',
+      all: 'tous',
+      filter: 'Afficher',
+      reason: 'Désactivé car',
+      reasons: {
+        gone: 'le point d’accès a répondu 410',
+        failing: 'aucun succès pendant cinq jours',
+        secret: 'son secret ne peut pas être déchiffré\u202f: renouvelez-le',
+      },
+      nextProbe: 'Prochaine tentative',
+      behind: 'Événements en attente',
+      oldest: 'le plus ancien',
+      dead: 'Événements abandonnés',
+      delivered: 'Événements livrés',
+      lastSuccess: 'Dernier succès',
+      lastFailure: 'Dernier échec',
+      never: 'jamais',
+      formerSecret: 'L’ancien secret signe jusqu’à',
+      replay: 'Renvoi depuis',
+      replayed: (a: string, b: string) => `${a} livrés, ${b} échecs de suite`,
+      notAllowed: 'Rien n’est envoyé\u202f: l’application est suspendue ou n’a pas la permission events:read.',
+      requested:
+        'Demandé. Un serveur de l’API envoie l’événement en quelques secondes. Rechargez cette page pour voir le résultat dans le journal.',
+      event: 'Identifiant de l’événement',
+      attempt: 'Tentatives',
+      deleted: 'supprimé',
+      log: 'Journal des tentatives',
+      logHint: 'Tentatives échouées, tests et renvois manuels des sept derniers jours. Le début de chaque réponse.',
+      notSent: 'pas encore envoyé',
+      from: 'De (UTC)',
+      until: 'À (UTC), vide\u202f: maintenant',
+    },
     networks: {
       name: 'Réseau',
       transactions: 'Transactions au bloc',
@@ -930,6 +1078,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: 'Resumen',
       applications: 'Aplicaciones',
+      webhooks: 'Webhooks',
       networks: 'Redes y patrocinadores',
       policy: 'Política',
       audit: 'Registro de auditoría',
@@ -1012,6 +1161,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'El servicio de firma no confía en la clave de los tokens actuales. Ejecuta chatelaine signer trust-key.',
       policy: (a: string, b: string) =>
         `El contenido de SIGNER_POLICY_FILE no está en vigor: ${a}. La versión ${b} sigue en vigor. Firma una política válida.`,
+      webhookDisabled: (a: string, b: string) =>
+        `El webhook ${a} de ${b} está desactivado. Pide a la aplicación que repare su destino, envía una prueba y activa el webhook.`,
+      webhookSecret: (a: string, b: string) =>
+        `El webhook ${a} de ${b} está desactivado: su secreto no se puede descifrar. Renueva el secreto y activa el webhook.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `El webhook ${a} de ${b} falla desde ${c}. Lee su último error e informa a la aplicación.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `El webhook ${a} de ${b} tiene eventos abandonados en el último día: ${c}. Reenvíalos cuando su destino funcione.`,
+      moreWebhooks: (a: string) => `${a} webhooks más tienen problemas. Consulta la lista de webhooks.`,
       exports: (a: string) =>
         `Los usuarios han solicitado ${a} claves. Comprueba las solicitudes con chatelaine account exports.`,
     },
@@ -1035,6 +1193,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Reanudar la aplicación',
       'rotate-secret': 'Rotar el secreto',
       'reset-secret': 'Restablecer el secreto y anular los antiguos',
+      'test-webhook': 'Enviar un evento de prueba',
+      'redeliver-event': 'Reenviar un evento',
+      'replay-webhook': 'Reenviar un periodo',
+      'enable-webhook': 'Activar el webhook',
+      'rotate-webhook-secret': 'Renovar el secreto del webhook',
       'create-sponsor': 'Crear un patrocinador',
       'set-network': 'Fijar límites de patrocinadores',
       'cancel-transaction': 'Cancelar la transacción',
@@ -1158,6 +1321,41 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       contracts: 'Los patrocinadores pagan',
       anyContract: 'escrituras a cualquier dirección',
     },
+    webhook: {
+      url: 'URL',
+      types: 'Tipos de eventos',
+      all: 'todos',
+      filter: 'Mostrar',
+      reason: 'Desactivado porque',
+      reasons: {
+        gone: 'el destino respondió con 410',
+        failing: 'no hubo éxito en cinco días',
+        secret: 'su secreto no se puede descifrar: renuévalo',
+      },
+      nextProbe: 'Próximo intento',
+      behind: 'Eventos pendientes',
+      oldest: 'el más antiguo',
+      dead: 'Eventos abandonados',
+      delivered: 'Eventos entregados',
+      lastSuccess: 'Último éxito',
+      lastFailure: 'Último error',
+      never: 'nunca',
+      formerSecret: 'El secreto anterior firma hasta',
+      replay: 'Reenvío desde',
+      replayed: (a: string, b: string) => `${a} entregados, ${b} errores seguidos`,
+      notAllowed: 'No se envía nada: la aplicación está suspendida o no tiene el permiso events:read.',
+      requested:
+        'Solicitado. Un servidor de la API envía el evento en segundos. Recarga esta página para ver el resultado en el registro.',
+      event: 'ID del evento',
+      attempt: 'Intentos',
+      deleted: 'eliminado',
+      log: 'Registro de intentos',
+      logHint:
+        'Intentos fallidos, pruebas y reenvíos manuales de los últimos siete días. El comienzo de cada respuesta.',
+      notSent: 'aún no enviado',
+      from: 'Desde (UTC)',
+      until: 'Hasta (UTC), vacío: ahora',
+    },
     networks: {
       name: 'Red',
       transactions: 'Transacciones en el bloque',
@@ -1237,6 +1435,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: '概要',
       applications: 'アプリケーション',
+      webhooks: 'Webhook一覧',
       networks: 'ネットワークとスポンサー',
       policy: 'ポリシー',
       audit: '監査記録',
@@ -1316,6 +1515,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       tokenKey: '署名サービスが現在のトークンの鍵を信頼していません。chatelaine signer trust-key を実行してください。',
       policy: (a: string, b: string) =>
         `SIGNER_POLICY_FILE の内容は有効になっていません: ${a}。バージョン ${b} が引き続き有効です。正しいポリシーに署名してください。`,
+      webhookDisabled: (a: string, b: string) =>
+        `${b} のWebhook ${a} は無効です。アプリケーションに受信先の修復を依頼し、テストを送信してから有効にしてください。`,
+      webhookSecret: (a: string, b: string) =>
+        `${b} のWebhook ${a} は無効です。シークレットを復号できません。シークレットを更新してから有効にしてください。`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `${b} のWebhook ${a} は ${c} から失敗しています。最後の失敗を確認し、アプリケーションに連絡してください。`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `${b} のWebhook ${a}: 直近1日で ${c} 件のイベントの配信を断念しました。受信先の復旧後に再送してください。`,
+      moreWebhooks: (a: string) => `ほかに ${a} 件のWebhookに問題があります。Webhookの一覧を確認してください。`,
       exports: (a: string) => `ユーザーが ${a} 個の鍵を要求しています。chatelaine account exports で確認してください。`,
     },
     operators: {
@@ -1338,6 +1546,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'アプリケーションを再開',
       'rotate-secret': 'シークレットを更新',
       'reset-secret': 'シークレットを再設定し古いものを無効化',
+      'test-webhook': 'テストイベントを送信',
+      'redeliver-event': 'イベントを再送',
+      'replay-webhook': '期間を指定して再送',
+      'enable-webhook': 'Webhookを有効にする',
+      'rotate-webhook-secret': 'Webhookのシークレットを更新',
       'create-sponsor': 'スポンサーを作成',
       'set-network': 'スポンサーの上限を設定',
       'cancel-transaction': '取引を取り消す',
@@ -1460,6 +1673,40 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       limitsHint: '空の割り当ては無制限です。ガス予算がなければスポンサーは支払いません。',
       contracts: 'スポンサーの支払い対象',
       anyContract: 'すべてのアドレスへの書き込み',
+    },
+    webhook: {
+      url: '送信先URL',
+      types: 'イベントの種類',
+      all: 'すべて',
+      filter: '表示',
+      reason: '無効の理由',
+      reasons: {
+        gone: '受信先が410を返しました',
+        failing: '5日間成功していません',
+        secret: 'シークレットを復号できません。更新してください',
+      },
+      nextProbe: '次の試行',
+      behind: '未配信のイベント',
+      oldest: '最古',
+      dead: '配信を断念したイベント',
+      delivered: '配信済みのイベント',
+      lastSuccess: '最後の成功',
+      lastFailure: '最後の失敗',
+      never: 'なし',
+      formerSecret: '以前のシークレットの署名期限',
+      replay: '再送の開始',
+      replayed: (a: string, b: string) => `${a} 件配信、連続失敗 ${b} 回`,
+      notAllowed: '何も送信されません。アプリケーションが停止中か、権限 events:read がありません。',
+      requested:
+        '要求しました。APIサーバーが数秒以内に送信します。ページを再読み込みすると、記録で結果を確認できます。',
+      event: 'イベントID',
+      attempt: '試行回数',
+      deleted: '削除済み',
+      log: '試行の記録',
+      logHint: '直近7日間の失敗した試行、テスト、手動の再送です。各応答は先頭部分のみです。',
+      notSent: '未送信',
+      from: '開始（UTC）',
+      until: '終了（UTC）、空欄は現在',
     },
     networks: {
       name: 'ネットワーク',

@@ -2,11 +2,12 @@ import type { ChildProcess } from 'node:child_process'
 import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, sql } from 'kysely'
+import { sql } from 'kysely'
 import type { Hex } from '../../src/ids.ts'
 import { fromHex } from '../../src/hex.ts'
-import { handleOf, openEmbedded, type RootDb } from '../../src/store/db.ts'
+import { openEmbedded, type RootDb } from '../../src/store/db.ts'
 import { migratedFolder, testCluster, testDatabase } from '../kit/database.ts'
+import { throughProcess } from './statements.ts'
 
 /** Where lives are stored, and how many processes may share one. */
 export type Home = {
@@ -62,52 +63,13 @@ export async function embeddedHome(): Promise<Home> {
       await db.destroy()
     },
     adopt: (child) => (asked = child),
-    db: through(() => asked),
+    db: throughProcess(() => asked),
     leftBehind: async () => {
       const db = await openEmbedded({ dir })
       return { db, close: () => db.destroy() }
     },
     close: () => rm(folder, { recursive: true, force: true }),
   }
-}
-
-let lastQuestion = 0
-
-/** A database that another process holds: it runs each statement for us. See history-program.ts. */
-function through(current: () => ChildProcess | null): RootDb {
-  const ask = (text: string, parameters: readonly unknown[]) => {
-    const child = current()
-    if (child === null || !child.connected) return Promise.reject(new Error('nobody is there to be asked'))
-    const id = ++lastQuestion
-    const { promise, resolve, reject } = Promise.withResolvers<{ rows: never[] }>()
-    const hear = (answer: { id: number; rows?: never[]; error?: string }) => {
-      if (answer.id !== id) return
-      end()
-      if (answer.rows === undefined) reject(new Error(answer.error))
-      else resolve({ rows: answer.rows })
-    }
-    const die = () => (end(), reject(new Error('whoever was asked has died')))
-    const end = () => child.off('message', hear).off('exit', die)
-    child.on('message', hear).on('exit', die)
-    child.send({ id, text, parameters }, (error) => error !== null && die())
-    return promise
-  }
-  const connection = {
-    executeQuery: (query: { sql: string; parameters: readonly unknown[] }) => ask(query.sql, query.parameters),
-    streamQuery: () => {
-      throw new Error('not through another process')
-    },
-  }
-  const nothing = async () => {}
-  return handleOf({
-    createAdapter: () => new PostgresAdapter(),
-    createIntrospector: (db) => new PostgresIntrospector(db),
-    createQueryCompiler: () => new PostgresQueryCompiler(),
-    createDriver: () => ({
-      ...{ init: nothing, beginTransaction: nothing, commitTransaction: nothing, rollbackTransaction: nothing },
-      ...{ acquireConnection: async () => connection, releaseConnection: nothing, destroy: nothing },
-    }),
-  })
 }
 
 /** As if the lease of a dead process were over: nobody waits four seconds for it here. */

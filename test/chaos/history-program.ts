@@ -4,7 +4,6 @@
  * then. Statements that arrive as messages are run for whoever sent them: the embedded database lets nobody else in.
  */
 import { flushCompileCache } from 'node:module'
-import { CompiledQuery } from 'kysely'
 import { explorerAt, type Chain } from '../../src/chain/network.ts'
 import { openRpc } from '../../src/chain/rpc/rpc.ts'
 import { readConfig } from '../../src/config.ts'
@@ -14,6 +13,7 @@ import { indexTransfers } from '../../src/history/index-transfers.ts'
 import { openEmbedded, openPostgres } from '../../src/store/db.ts'
 import { openTelemetry } from '../../src/telemetry.ts'
 import { openedHead } from '../opened.ts'
+import { answerStatements } from './statements.ts'
 import { systemClock } from '../../src/clock.ts'
 
 const { CHAOS_DATABASE, CHAOS_FOLDER, CHAOS_NODE, CHAOS_FINALITY, CHAOS_DEVELOPMENT, CHAOS_STRICT, KILL_SEED } =
@@ -59,9 +59,4 @@ const app = {
 } as unknown as App
 startFollower(app, chain, [indexTransfers])
 
-process.on('message', ({ id, text, parameters }: { id: number; text: string; parameters: unknown[] }) => {
-  db.executeQuery(CompiledQuery.raw(text, parameters)).then(
-    ({ rows }) => process.send?.({ id, rows }),
-    (error: unknown) => process.send?.({ id, error: String(error) }),
-  )
-})
+answerStatements(db)

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { rewind } from '../../src/cli/rewind.ts'
 import type { Hex } from '../../src/ids.ts'
-import { until } from '../kit/until.ts'
+import { PATIENCE_MS, until } from '../kit/until.ts'
 import type { Answer, Person } from '../world.ts'
 import type { Fault } from './nodes-faults.ts'
 import type { Stage } from './nodes-stage.ts'
@@ -298,11 +298,12 @@ async function judge(
     const told = BigInt(body.ETH?.balance ?? -1)
     if (told !== (await coins(person))) problem('the balance at the end is not the chain’s')
   }
-  for (let tries = 0; ; tries++) {
+  const endsAt = performance.now() + PATIENCE_MS
+  for (;;) {
     const { body } = await here.request('/readyz')
     const { ok } = body.checks.find(({ name }: { name: string }) => name === 'chain devnet')
     if (ok === true) return
-    if (tries > 40) return problem('not ready again')
+    if (performance.now() > endsAt) return problem('not ready again')
     await pause(100)
   }
 }

@@ -24,10 +24,13 @@ export type EventPage = { events: FeedEvent[]; cursor: string }
 const MAX_PAGE = 1_000
 /** seconds for which the service waits for an event */
 const WAIT_SECONDS = 30
+/** a pause is up to half longer than its delay, so that clients of a server that was restarted do not return together */
 const FIRST_DELAY_MS = 1_000
 const MAX_DELAY_MS = 30_000
 /** The service sends something every 15 seconds. A stream that is silent for longer is cut. */
 const MAX_SILENCE_MS = 40_000
+/** milliseconds within which a stream without an event has ended at once: a server or a proxy that closes it */
+const SHORT_STREAM_MS = 5_000
 /** streams in a row without a byte, as behind a proxy that collects responses, after which only long polling is used */
 const MAX_EMPTY_STREAMS = 2
 
@@ -37,7 +40,7 @@ const MAX_EMPTY_STREAMS = 2
  * @throws CursorExpired, ClientError
  */
 export async function* readFeed(
-  { get, open, sleep }: Requests,
+  { get, open, sleep, random }: Requests,
   { cursor, types, signal, stream = true }: EventsOptions = {},
 ): AsyncGenerator<EventPage> {
   let at = cursor
@@ -50,20 +53,24 @@ export async function* readFeed(
     const isStream = isAtEnd && emptyStreams < MAX_EMPTY_STREAMS
     try {
       const filter = { cursor: at, types: types?.join(',') }
+      const began = performance.now()
       if (isStream) {
         const response = await open('/v1/events', filter, { signal })
+        let isSilent = true
         emptyStreams += 1
         if (response === null) emptyStreams = MAX_EMPTY_STREAMS
         else
           for await (const page of readStream(response, { sleep, signal })) {
             emptyStreams = 0
-            delayMs = FIRST_DELAY_MS
-            at = page.cursor ?? at
+            if (page.cursor !== undefined) {
+              at = page.cursor
+              isSilent = false
+              delayMs = FIRST_DELAY_MS
+            }
             if (page.events.length > 0) yield { events: page.events, cursor: at! }
           }
-        isQuick = emptyStreams > 0
+        isQuick = emptyStreams > 0 || (isSilent && performance.now() - began < SHORT_STREAM_MS)
       } else {
-        const began = performance.now()
         const wait: number = isAtEnd ? WAIT_SECONDS : 0
         const { body, headers } = await get<FeedEvent[]>('/v1/events', { ...filter, wait, limit: MAX_PAGE }, { signal })
         at = headers.get('x-next-cursor')!
@@ -77,14 +84,15 @@ export async function* readFeed(
       // Another attempt helps only if the service did not respond, or asked for a later one.
       if (!(error instanceof ClientError) || error.name !== 'Busy')
         throw error instanceof ClientError ? typed(error) : error
-      // Too many streams are open, or a proxy lets none through: the next page comes without one.
-      if (isStream && error.code === 'rate_limited') emptyStreams += 1
-      else if (isStream) isAtEnd = false
+      // Too many streams are open, or a proxy lets none through: soon the pages come without one.
+      if (isStream && (error.code === 'rate_limited' || error.code === 'no_stream')) emptyStreams += 1
+      // It took a while: a page shows what has happened since.
+      if (isStream && error.code !== 'rate_limited') isAtEnd = false
       isQuick = true
     }
     if (!isQuick) delayMs = FIRST_DELAY_MS
     else if (!isOver()) {
-      await sleep(delayMs, signal)
+      await sleep(delayMs * (1 + random() / 2), signal)
       delayMs = Math.min(MAX_DELAY_MS, delayMs * 2)
     }
   }

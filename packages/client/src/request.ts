@@ -61,7 +61,7 @@ export type Requests = {
   get<T>(path: string, query?: Query, options?: CallOptions & { prefer?: string | undefined }): Promise<Answer<T>>
   /**
    * Opens a stream, which has no time limit once it has begun. @returns null  the response is no stream
-   * @throws ClientError; Busy if the service did not respond
+   * @throws ClientError; Busy if the service did not respond, with the code `no_stream` if it took too long
    */
   open(path: string, query: Query, options: CallOptions): Promise<Response | null>
   /** Posts a read. Repeats it like `get`. */
@@ -74,6 +74,8 @@ export type Requests = {
    */
   act<T>(path: string, options: CallOptions, recover: (options?: CallOptions) => Promise<T>): Promise<T>
   sleep: Clock['sleep']
+  /** from 0 to below 1 */
+  random(): number
 }
 
 const MAX_TRIES = 5
@@ -245,7 +247,8 @@ export function openRequests(options: ClientOptions): Requests {
     } finally {
       clearTimeout(timer)
     }
-    throw new Busy({ code: 'no_answer', message: 'The service did not answer. Nothing was changed. Try again later.' })
+    const code = late.signal.aborted ? 'no_stream' : 'no_answer'
+    throw new Busy({ code, message: 'The service did not answer. Nothing was changed. Try again later.' })
   }
 
   return {
@@ -255,6 +258,7 @@ export function openRequests(options: ClientOptions): Requests {
     ask: async (path, body, of = {}) => (await settle({ path, body }, of, null)) as Answer<never>,
     act: async (path, of, recover) => (await settle({ method: 'POST', path }, of, recover, false)).body as never,
     sleep: clock.sleep,
+    random,
   }
 }
 

@@ -207,6 +207,31 @@ test('a stream that is cut, inside an event too, continues after the last whole 
   assert.deepEqual(asked, ['page c0', 'stream c1', 'stream c3', 'stream c5', 'stream c6'])
 })
 
+test('a stream that ends at once is opened again after a pause, which grows, differs between clients, and is short again after an event', async () => {
+  const pausesOf = async (random: number) => {
+    const clock = instantClock()
+    const times: number[] = []
+    const begun = () => streamOf(['retry: 1000\n\n'])
+    const answers = [
+      ...[() => empty('c1'), begun, begun, begun, begun],
+      ...[() => streamOf(['retry: 1000\n\n', sent('a', 'c2')]), begun, () => streamOf([sent('b', 'c3')])],
+    ]
+    const wallet = createClient({
+      ...{ origin: 'https://wallet.example', token: () => 'token', random: () => random },
+      // Silence does not come.
+      clock: { ...clock, sleep: (ms, signal) => (ms === 40_000 ? new Promise(() => {}) : clock.sleep(ms, signal)) },
+      fetch: async () => {
+        times.push(clock.now())
+        return answers.shift()!()
+      },
+    })
+    for await (const { events } of wallet.events({ cursor: 'c0' })) if (events[0]!.id === 'b') break
+    return times.map((time, index) => time - (times[index - 1] ?? 0)).slice(1)
+  }
+  assert.deepEqual(await pausesOf(0), [0, 1_000, 2_000, 4_000, 8_000, 0, 1_000])
+  assert.deepEqual(await pausesOf(0.5), [0, 1_250, 2_500, 5_000, 10_000, 0, 1_250])
+})
+
 test('where streams do not arrive, or too many are open, events come by long polling', async () => {
   const page = () => Response.json([{ id: 'a' }], { headers: { 'x-next-cursor': 'c9' } })
   const limited = () =>
@@ -216,6 +241,28 @@ test('where streams do not arrive, or too many are open, events come by long pol
     assert.deepEqual(ids, ['a'])
     assert.deepEqual(asked, ['page c0', ...streams.map(() => 'stream c1'), 'page c1'])
   }
+})
+
+test('behind a proxy that holds back the whole response of a stream, events come by long polling', async () => {
+  const asked: string[] = []
+  const wallet = createClient({
+    ...{ origin: 'https://wallet.example', token: () => 'token', clock: instantClock(), timeoutMs: 20 },
+    fetch: async (_url, init) => {
+      const isStream = new Headers(init?.headers).get('accept') === 'text/event-stream'
+      asked.push(isStream ? 'stream' : 'page')
+      if (isStream) return new Promise((_, reject) => init!.signal!.addEventListener('abort', () => reject(new TypeError('aborted')))) // prettier-ignore
+      // Between two attempts nothing is missed.
+      const ids = asked.length >= 7 ? ['b'] : asked.length === 3 ? ['a'] : []
+      return Response.json(ids.map((id) => ({ id })), { headers: { 'x-next-cursor': `c${asked.length}` } }) // prettier-ignore
+    },
+  })
+  const got: string[] = []
+  for await (const { events } of wallet.events({ cursor: 'c0' })) {
+    got.push(...events.map(({ id }) => id))
+    if (got.at(-1) === 'b') break
+  }
+  assert.deepEqual(got, ['a', 'b'])
+  assert.deepEqual(asked, ['page', 'stream', 'page', 'stream', 'page', 'page', 'page'])
 })
 
 test('an abort ends the iteration inside a silent stream', async () => {

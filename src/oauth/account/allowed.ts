@@ -32,18 +32,16 @@ export async function listAllowed(
   { db }: Pick<App, 'db'>,
   { accountId, userId }: ConsentOwner,
 ): Promise<AllowedApplication[]> {
-  const grants = await grantsOf(db, userId)
-  const consents = await db
-    .selectFrom('consents')
-    .select(['client_id', 'permissions', 'keys'])
-    .where('account_id', '=', accountId)
-    .execute()
-  // An application with `users:read` can read its past users permanently, so it is listed here to be revoked.
-  const uses = await db
-    .selectFrom('application_users')
-    .select('client_id')
-    .where('account_id', '=', accountId)
-    .execute()
+  const [grants, consents, uses] = await Promise.all([
+    grantsOf(db, userId),
+    db
+      .selectFrom('consents')
+      .select(['client_id', 'permissions', 'keys'])
+      .where('account_id', '=', accountId)
+      .execute(),
+    // An application with `users:read` can read its past users permanently, so it is listed here to be revoked.
+    db.selectFrom('application_users').select('client_id').where('account_id', '=', accountId).execute(),
+  ])
   const known = [...consents, ...uses].map((row) => row.client_id)
   const ids = [...new Set([...grants.map(({ clientId }) => clientId), ...known])].filter((id) => id !== OWN_CLIENT)
   if (ids.length === 0) return []

@@ -47,8 +47,8 @@ export async function listOfAccount(
   { limit, cursor, clientId }: { limit: number; cursor?: string | undefined; clientId: string | null },
 ): Promise<{ entries: (OwnTransaction & { cursor: string })[]; nextCursor: string | null }> {
   const after = placeOf('sent', cursor)
-  const signed = await listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
-  const sent = await ofAccount(db, { accountId, chainId })
+  const operations = listSigned(db, { accountId, chainId }, { limit: limit + 1, after, clientId })
+  const transactions = ofAccount(db, { accountId, chainId })
     .$if(clientId !== null, (query) => query.where('sent.client_id', '=', clientId!))
     .$if(after !== null, (query) =>
       query.where(sql<boolean>`(sent.created_at, sent.id) < (${after![0]}::timestamptz, ${after![1]})`),
@@ -56,7 +56,7 @@ export async function listOfAccount(
     .orderBy('sent.created_at', 'desc')
     .orderBy('sent.id', 'desc')
     .limit(limit + 1)
-    .execute()
+  const [signed, sent] = await Promise.all([operations, transactions.execute()])
   const rows = [...sent, ...signed].toSorted(newestFirst)
   const behind = ({ since, id }: { since: string; id: string }): (string | number)[] => ['sent', since, id]
   const { page, nextCursor } = cutPage(rows, limit, behind)
@@ -229,7 +229,7 @@ type PaymentsAsked = {
 /**
  * Returns native currency transfers between an account and others, newest first, from this service's own record of
  * writes. Incoming transfers are those of other accounts of this installation; the history has the rest.
- * Uses the indexes transactions_paid (account, network, time) and transactions_payments (network, recipient, time, id).
+ * Uses the indexes transactions_paid (account, network, time) and transactions_payments (network, recipient, time).
  * @param leftOut  SQL condition on rows of `sent` that are listed elsewhere
  * @throws invalid_cursor
  */
