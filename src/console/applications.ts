@@ -59,8 +59,8 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
       linkTo(userPath(userId), userId),
       time(words, at),
     ])
-    const body = html`!${doneHtml(words, query.done)} !${card(one.name, settingsHtml(words, one, webhooks), 'h1')}
-    !${card(texts.use, usageHtml(words, usage, one.sponsor))}
+    const body = html`!${doneHtml(words, query.done)}
+    !${card(one.name, `${html`<h2>${texts.use}</h2>`}${usageHtml(words, usage, one.sponsor)}${settingsHtml(words, one, webhooks)}`, 'h1')}
     !${forms === '' ? '' : card(words.console.user.acts, forms)}
     !${card(texts.users, `${table(words, [words.console.operators.userId, texts.since], rows, texts.users)}${nextLink(words, applicationPath(clientId), users.nextCursor === null ? null : { cursor: users.nextCursor })}`)}`
     return { place: 'applications', title: one.name, body }

@@ -82,10 +82,10 @@ export const facts = (rows: [name: string, value: string | null][]): string =>
       .join('')}
   </dl>`
 
-/** Renders a table that scrolls in its own box. Cells are HTML. */
+/** Renders a table that scrolls in its own box; on a phone, each row is a list of its cells with their titles. Cells are HTML. */
 export function table(words: Texts, titles: string[], rows: string[][], label: string): string {
   if (rows.length === 0) return html`<p class="muted">${words.console.none}</p>`
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
+  return html`<div class="scroll listed" tabindex="0" role="region" aria-label="${label}">
     <table>
       <thead>
         <tr>
@@ -97,7 +97,7 @@ export function table(words: Texts, titles: string[], rows: string[][], label: s
           .map(
             (cells) =>
               html`<tr>
-                !${cells.map((cell) => html`<td>!${cell}</td>`).join('')}
+                !${cells.map((cell, index) => html`<td data-title="${titles[index] ?? ''}">!${cell}</td>`).join('')}
               </tr>`,
           )
           .join('')}

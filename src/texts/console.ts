@@ -164,6 +164,19 @@ const en = {
     stopped: (a: string) => `The account is stopped since ${a}. An operator must resume it.`,
     behind: (a: string, b: string) => `Earlier open nonces of the account: ${a}. The first one is ${b}.`,
     trouble: (a: string, b: string) => `Since ${a}: ${b}`,
+    troubles: {
+      insufficient_funds: 'The account cannot pay for the gas. Send funds to it, or give its application a gas budget.',
+      fee_cap_reached:
+        'The network requires a higher fee than the operator allows. The write continues when the fee falls, or with a higher fee cap.',
+      fee_too_low_for_market: 'The network requires a higher fee. A server bumps the fee.',
+      policy_denied: 'The signer’s policy rejects the signature.',
+      account_frozen: 'The account is frozen. Unfreeze it to continue.',
+      application_suspended: 'The application is suspended. Resume it to continue.',
+      rejected_by_nodes: 'Nodes reject the transaction. Their response is below.',
+      nonce_used_elsewhere: 'Another transaction used the nonce. Look for a use of the key outside of this service.',
+      node_unreachable: 'No node responds. The write continues when one does.',
+      signer_unavailable: 'The signer does not respond. The write continues when it does.',
+    },
     noTrouble: 'No server has recorded a problem.',
     carrier: (a: string) => `Sent in the sponsor’s transaction ${a}`,
     sponsored: 'The sponsor pays and bumps the fee. The user can cancel it.',
@@ -414,17 +427,17 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       blocked: (a: string, b: string, c: string) =>
         `${a} kann den Block nach ${b} nicht lesen: ${c}. Prüfen Sie den Knoten, oder fügen Sie einen weiteren hinzu.`,
       behind: (a: string, b: string, c: string) =>
-        `${a} ist bei Block ${b}, die Knoten melden Block ${c}. Prüfen Sie das Protokoll des Servers.`,
+        `${a} steht bei Block ${b}, die Knoten melden Block ${c}. Prüfen Sie das Protokoll des Servers.`,
       silent: (a: string, b: string) =>
         `Die Knoten von ${a} antworten seit ${b} s nicht. Prüfen Sie die Knoten und ihre URLs.`,
       unfollowed: (a: string) => `Kein Server folgt ${a}. Starten Sie einen API-Server mit Knoten dieses Netzwerks.`,
       history: (a: string, b: string, c: string) =>
-        `Der Verlauf von ${a} ist bei Block ${b}, die Transaktionen sind bei Block ${c}. Prüfen Sie das Protokoll des Servers.`,
-      backfill: (a: string, b: string) => `Der Nachtrag von ${a} wartet: ${b} Prüfen Sie den Knoten.`,
+        `Der Verlauf von ${a} steht bei Block ${b}, die Transaktionen stehen bei Block ${c}. Prüfen Sie das Protokoll des Servers.`,
+      backfill: (a: string, b: string) => `Das Nachladen des Verlaufs von ${a} wartet: ${b} Prüfen Sie den Knoten.`,
       signer:
         'Der Signaturdienst antwortet nicht. Nichts wird unterschrieben. Starten Sie ihn, und prüfen Sie sein Protokoll.',
       revocations:
-        'Dem Signaturdienst fehlt eine frische Sperrliste, er nimmt keine Token an. Prüfen Sie, ob ein Anmeldeserver läuft.',
+        'Dem Signaturdienst fehlt eine aktuelle Sperrliste, deshalb nimmt er keine Token an. Prüfen Sie, ob ein Anmeldeserver läuft.',
       masterKey: (a: string) =>
         `Der Hauptschlüssel (KEK) des Signaturdienstes ist nicht nutzbar: ${a}. Beheben Sie das vor seinem nächsten Start.`,
       tokenKey:
@@ -511,6 +524,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Das Konto ist seit ${a} angehalten. Ein Betreiber muss es fortsetzen.`,
       behind: (a: string, b: string) => `Frühere offene Nonces des Kontos: ${a}. Die erste ist ${b}.`,
       trouble: (a: string, b: string) => `Seit ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Das Konto kann das Gas nicht bezahlen. Senden Sie ihm Guthaben, oder geben Sie seiner Anwendung ein Gasbudget.',
+        fee_cap_reached:
+          'Das Netzwerk verlangt eine höhere Gebühr, als der Betreiber erlaubt. Es geht weiter, wenn die Gebühr sinkt oder die Obergrenze erhöht wird.',
+        fee_too_low_for_market: 'Das Netzwerk verlangt eine höhere Gebühr. Ein Server erhöht sie.',
+        policy_denied: 'Die Richtlinie des Signaturdienstes lehnt die Signatur ab.',
+        account_frozen: 'Das Konto ist eingefroren. Heben Sie das Einfrieren auf, damit es weitergeht.',
+        application_suspended: 'Die Anwendung ist gesperrt. Geben Sie sie frei, damit es weitergeht.',
+        rejected_by_nodes: 'Die Knoten lehnen die Transaktion ab. Ihre Antwort steht unten.',
+        nonce_used_elsewhere:
+          'Eine andere Transaktion hat die Nonce verbraucht. Prüfen Sie, ob der Schlüssel außerhalb dieses Dienstes benutzt wird.',
+        node_unreachable: 'Kein Knoten antwortet. Es geht weiter, sobald einer antwortet.',
+        signer_unavailable: 'Der Signaturdienst antwortet nicht. Es geht weiter, sobald er antwortet.',
+      },
       noTrouble: 'Kein Server hat ein Problem vermerkt.',
       carrier: (a: string) => `Gesendet in der Transaktion ${a} des Sponsors`,
       sponsored: 'Der Sponsor zahlt und erhöht die Gebühr. Der Benutzer kann abbrechen.',
@@ -520,7 +548,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       rule: 'Alles Unterschriebene, mit Regel und Nachweis, steht im Protokoll des Signaturdienstes.',
       signedBy: 'Regel des Signaturdienstes',
       signerDown: 'Der Signaturdienst antwortet nicht, seine Regeln sind unbekannt.',
-      runAgain: 'An ihrem Block noch einmal ausführen',
+      runAgain: 'Im selben Block noch einmal ausführen',
       runAgainHint:
         'Simuliert den Aufruf auf den Zuständen vor und nach seinem Block. Nichts wird gesendet oder gespeichert.',
       noNode: 'Dieses Programm öffnet keinen Knoten. Führen Sie dies gegen einen Knoten des Netzwerks aus:',
@@ -542,10 +570,10 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       readyAt: (a: string) => `abholbar ab ${a}`,
       identities: 'Identitäten',
       email: 'E-Mail',
-      username: 'Anzeigename',
+      username: 'Name',
       signedIn: 'Letzte Anmeldung',
       never: 'nie',
-      browsers: 'Browser-Sitzungen',
+      browsers: 'Browser',
       applications: 'Anwendungen mit Zugriff',
       permissions: 'Rechte',
       limits: 'Gas von Sponsoren, letzter Tag, und Grenze je Benutzer',
@@ -557,7 +585,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     application: {
       clientId: 'Client-ID',
-      name: 'Bezeichnung',
+      name: 'Name',
       network: 'Netzwerk',
       kind: 'Art',
       state: 'Zustand',
@@ -574,7 +602,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       since: 'Seit',
       perUser: 'Gasbudget eines Benutzers in 24 Stunden, Wei',
       perApplication: 'Gasbudget aller Benutzer in 24 Stunden, Wei',
-      limitsHint: 'Ein leeres Kontingent ist unbegrenzt. Ohne Gasbudget zahlen Sponsoren nichts.',
+      limitsHint: 'Ein leeres Feld hebt das Kontingent auf. Ohne Gasbudget zahlen Sponsoren nichts.',
       contracts: 'Sponsoren zahlen für',
       anyContract: 'Schreibvorgänge an jede Adresse',
     },
@@ -631,7 +659,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       sponsorName: 'Name des Sponsors',
       limits: {
         sponsorPerDay: 'Grenze aller Sponsoren je Tag, Wei',
-        sponsorLow: 'Guthaben, unter dem ein Sponsor als knapp gilt, Wei',
+        sponsorLow: 'Guthaben, unter dem ein Sponsor zu wenig hat, Wei',
         pagesPerUser: 'Kontoseiten: Gasbudget eines Benutzers in 24 Stunden, Wei',
         pagesPerDay: 'Kontoseiten: Gasbudget aller Benutzer in 24 Stunden, Wei',
       },
@@ -639,19 +667,19 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'Alle Grenzen werden zusammen gesetzt. Ein leeres Feld hebt seine Grenze auf. Die Kontoseiten brauchen beide Beträge oder keinen.',
       pagesSpent: 'In 24 Stunden für die Kontoseiten ausgegeben',
       pagesSendNothing: 'Die Kontoseiten haben kein Gasbudget, deshalb können Benutzer von dort nichts senden.',
-      pagesNoBudget: 'Die Kontoseiten haben kein Gasbudget: Benutzer zahlen selbst, was sie von dort senden.',
+      pagesNoBudget: 'Die Kontoseiten haben kein Gasbudget: Wer von dort sendet, zahlt das Gas selbst.',
       fromSettings: 'Die Einstellungen des Servers legen dieses Netzwerk fest.',
     },
     policy: {
       builtIn: 'Keine Richtliniendatei ist gesetzt. Die eingebauten Regeln gelten.',
-      version: 'Fassung',
+      version: 'Version',
       hash: 'Prüfsumme',
       state: 'Zustand',
       rules: 'Regeln',
       asks: 'Fragt Benutzer um Zustimmung',
       yes: 'ja',
       since: 'Gilt seit',
-      problem: 'Hindernis',
+      problem: 'Problem',
       hint: 'Richtlinien werden außerhalb dieser Installation unterschrieben. Prüfen Sie Entwürfe mit chatelaine policy check.',
       draft: 'Entwurf prüfen',
       draftLabel: 'Richtlinie oder unterschriebene Datei',
@@ -689,7 +717,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     pages: 'Pages de la console',
     nav: {
       overview: 'Vue d’ensemble',
-      applications: 'Toutes les applications',
+      applications: 'Applications',
       webhooks: 'Webhooks',
       networks: 'Réseaux et sponsors',
       policy: 'Règles de signature',
@@ -708,9 +736,9 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       label: 'Identifiant ou hash de transaction, adresse, utilisateur ou nom',
       title: 'Résultats de la recherche',
       none: 'Aucune transaction, aucun utilisateur et aucune application ne correspond à ce texte.',
-      transactions: 'Transactions trouvées',
+      transactions: 'Transactions',
       users: 'Utilisateurs',
-      applications: 'Applications trouvées',
+      applications: 'Applications',
       logCommand:
         'Un identifiant de requête est dans le journal, pas dans la base. Cherchez dans le journal de chaque serveur :',
     },
@@ -827,10 +855,10 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     back: 'Retour',
     transaction: {
-      title: (a: string) => `La transaction ${a}`,
+      title: (a: string) => `Transaction ${a}`,
       state: 'État',
       user: 'Utilisateur',
-      application: 'Par l’application',
+      application: 'Application',
       network: 'Réseau',
       block: 'Bloc',
       isFinal: 'définitif',
@@ -845,7 +873,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       signedAt: 'Signée',
       kind: 'Nature',
       kinds: {
-        write: 'l’écriture',
+        write: 'transaction',
         cancel: 'annulation',
       },
       maxFee: 'Frais maximaux par gas, gwei',
@@ -856,6 +884,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Le compte est arrêté depuis ${a}. Un opérateur doit le relancer.`,
       behind: (a: string, b: string) => `Nonces antérieurs ouverts du compte\u202f: ${a}. Le premier est ${b}.`,
       trouble: (a: string, b: string) => `Depuis ${a}\u202f: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Le compte ne peut pas payer le gas. Envoyez-lui des fonds, ou donnez un budget de gas à son application.',
+        fee_cap_reached:
+          'Le réseau demande des frais plus élevés que ce que permet l’opérateur. L’écriture reprend quand les frais baissent, ou avec un plafond plus élevé.',
+        fee_too_low_for_market: 'Le réseau demande des frais plus élevés. Un serveur les augmente.',
+        policy_denied: 'Les règles du service de signature refusent cette signature.',
+        account_frozen: 'Le compte est gelé. Dégelez-le pour continuer.',
+        application_suspended: 'L’application est suspendue. Rétablissez-la pour continuer.',
+        rejected_by_nodes: 'Les nœuds refusent la transaction. Leur réponse est ci-dessous.',
+        nonce_used_elsewhere:
+          'Une autre transaction a utilisé le nonce. Vérifiez si la clé est utilisée en dehors de ce service.',
+        node_unreachable: 'Aucun nœud ne répond. L’écriture reprend dès que l’un d’eux répond.',
+        signer_unavailable: 'Le service de signature ne répond pas. L’écriture reprend dès qu’il répond.',
+      },
       noTrouble: 'Aucun serveur n’a noté de problème.',
       carrier: (a: string) => `Envoyée dans la transaction ${a} du sponsor`,
       sponsored: 'Le sponsor paie et augmente les frais. L’utilisateur peut annuler.',
@@ -876,7 +919,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     user: {
       title: (a: string) => `Utilisateur ${a}`,
-      address: 'L’adresse',
+      address: 'Adresse',
       notAttested: 'non attestée par le service de signature',
       created: 'Créé',
       frozen: 'Gelé',
@@ -918,7 +961,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       since: 'Depuis',
       perUser: 'Budget de gas d’un utilisateur en 24 heures, wei',
       perApplication: 'Budget de gas de tous les utilisateurs en 24 heures, wei',
-      limitsHint: 'Un quota vide est illimité. Sans budget de gas, les sponsors ne paient rien.',
+      limitsHint: 'Un champ vide supprime le quota. Sans budget de gas, les sponsors ne paient rien.',
       contracts: 'Les sponsors paient pour',
       anyContract: 'les écritures vers toute adresse',
     },
@@ -965,7 +1008,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       ago: (a: string) => `il y a ${a} s`,
       gas: 'Gas payé par',
       spent: 'Dépensé par les sponsors, dernier jour',
-      sponsors: 'Liste des sponsors',
+      sponsors: 'Sponsors',
       balance: 'Solde',
       days: 'Jours restants',
       open: 'Transactions ouvertes',
@@ -974,7 +1017,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       sponsorName: 'Nom du sponsor',
       limits: {
         sponsorPerDay: 'Limite de tous les sponsors par jour, wei',
-        sponsorLow: 'Solde en dessous duquel un sponsor est à court, wei',
+        sponsorLow: 'Solde en dessous duquel le sponsor est signalé, wei',
         pagesPerUser: 'Pages de compte : budget de gas d’un utilisateur en 24 heures, wei',
         pagesPerDay: 'Pages de compte : budget de gas de tous les utilisateurs en 24 heures, wei',
       },
@@ -984,12 +1027,12 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       pagesSendNothing:
         'Les pages de compte n’ont pas de budget de gas : les utilisateurs ne peuvent rien envoyer depuis ces pages.',
       pagesNoBudget:
-        'Les pages de compte n’ont pas de budget de gas : les utilisateurs paient ce qu’ils envoient depuis ces pages.',
+        'Les pages de compte n’ont pas de budget de gas : les utilisateurs y paient eux-mêmes le gas de leurs envois.',
       fromSettings: 'La configuration du serveur définit ce réseau.',
     },
     policy: {
       builtIn: 'Aucun fichier de règles n’est défini. Les règles intégrées sont en vigueur.',
-      version: 'Numéro de version',
+      version: 'Version',
       hash: 'Empreinte',
       state: 'État',
       rules: 'Règles',
@@ -1198,6 +1241,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `La cuenta está parada desde ${a}. Un operador debe reanudarla.`,
       behind: (a: string, b: string) => `Nonces anteriores abiertos de la cuenta: ${a}. El primero es ${b}.`,
       trouble: (a: string, b: string) => `Desde ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'La cuenta no puede pagar el gas. Envíale fondos o da un presupuesto de gas a su aplicación.',
+        fee_cap_reached:
+          'La red pide una comisión más alta de la que permite el operador. Continúa cuando baje la comisión o se suba el límite.',
+        fee_too_low_for_market: 'La red pide una comisión más alta. Un servidor la aumenta.',
+        policy_denied: 'La política del servicio de firma rechaza la firma.',
+        account_frozen: 'La cuenta está congelada. Descongélala para continuar.',
+        application_suspended: 'La aplicación está suspendida. Reactívala para continuar.',
+        rejected_by_nodes: 'Los nodos rechazan la transacción. Su respuesta está abajo.',
+        nonce_used_elsewhere: 'Otra transacción usó el nonce. Comprueba si la clave se usa fuera de este servicio.',
+        node_unreachable: 'Ningún nodo responde. Continúa en cuanto uno responda.',
+        signer_unavailable: 'El servicio de firma no responde. Continúa en cuanto responda.',
+      },
       noTrouble: 'Ningún servidor ha anotado un problema.',
       carrier: (a: string) => `Enviada en la transacción ${a} del patrocinador`,
       sponsored: 'El patrocinador paga y aumenta la comisión. El usuario puede cancelar.',
@@ -1327,7 +1384,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       pagesSendNothing:
         'Las páginas de la cuenta no tienen presupuesto de gas, así que los usuarios no pueden enviar nada desde ellas.',
       pagesNoBudget:
-        'Las páginas de la cuenta no tienen presupuesto de gas: los usuarios pagan lo que envían desde ellas.',
+        'Las páginas de la cuenta no tienen presupuesto de gas: los usuarios pagan ellos mismos el gas de sus envíos.',
       fromSettings: 'La configuración del servidor define esta red.',
     },
     policy: {
@@ -1537,6 +1594,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `アカウントは ${a} から停止しています。運用者が再開する必要があります。`,
       behind: (a: string, b: string) => `このアカウントの先行する未完了ノンス: ${a} 件。最初は ${b} です。`,
       trouble: (a: string, b: string) => `${a} から: ${b}`,
+      troubles: {
+        insufficient_funds: 'アカウントがガスを支払えません。資金を送るか、アプリにガス予算を設定してください。',
+        fee_cap_reached:
+          'ネットワークが、運営者の許す額より高い手数料を求めています。手数料が下がるか、上限を上げると再開します。',
+        fee_too_low_for_market: 'ネットワークがより高い手数料を求めています。サーバーが手数料を引き上げます。',
+        policy_denied: '署名サービスのポリシーが署名を拒否しています。',
+        account_frozen: 'アカウントは凍結されています。解除すると再開します。',
+        application_suspended: 'アプリは停止されています。再開すると処理が続きます。',
+        rejected_by_nodes: 'ノードが取引を拒否しています。応答は下にあります。',
+        nonce_used_elsewhere:
+          '別の取引がこのナンスを使用しました。鍵がこのサービスの外で使われていないか確認してください。',
+        node_unreachable: '応答するノードがありません。応答があれば再開します。',
+        signer_unavailable: '署名サービスが応答しません。応答があれば再開します。',
+      },
       noTrouble: 'サーバーは問題を記録していません。',
       carrier: (a: string) => `スポンサーの取引 ${a} に含まれて送信`,
       sponsored: '手数料はスポンサーが支払い、引き上げます。取り消しはユーザーが行えます。',
