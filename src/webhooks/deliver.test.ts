@@ -243,6 +243,42 @@ test('a replay sends a range once more with the same ids, marked, while new even
   assert.equal((await readWebhook(stage.db, of(id))).replay, null)
 })
 
+test('a replay ends at the end of its range, although its last event is of another type and new ones follow', async () => {
+  const { id } = await stage.hook('', ['transaction.*'])
+  const to = endpoint()
+  const courier = stage.courier(to)
+  const [first] = await stage.emit(['a'])
+  await stage.emit(['b'], 'transfer.detected')
+  await courier.work()
+  await replayWebhook(stage.db, of(id), { from: new Date(Date.now() - HOUR).toISOString() })
+  const [later] = await stage.emit(['c'])
+  to.letters.length = 0
+  for (let looks = 0; looks < 3; looks++) if ((await courier.look()) > 0) await courier.idle()
+  const sent = (isReplay: boolean) =>
+    to.letters.filter((one) => one.isReplay === isReplay).map(({ event }) => event.sequence)
+  assert.deepEqual([sent(true), sent(false)], [[first], [later]])
+  assert.equal((await readWebhook(stage.db, of(id))).replay, null)
+})
+
+test('a replay whose first events were deleted meanwhile sends the others, and ends', async () => {
+  const { id } = await stage.hook()
+  const to = endpoint()
+  const courier = stage.courier(to)
+  const [first, second] = await stage.emit(['a', 'b'])
+  await courier.work()
+  await replayWebhook(stage.db, of(id), { from: new Date(Date.now() - HOUR).toISOString() })
+  await sql`update feeds set trimmed = ${first}::bigint`.execute(stage.db)
+  await sql`delete from events where seq = ${first}::bigint`.execute(stage.db)
+  to.letters.length = 0
+  for (let looks = 0; looks < 3; looks++) if ((await courier.look()) > 0) await courier.idle()
+  assert.deepEqual(
+    to.letters.map(({ event }) => event.sequence),
+    [second],
+  )
+  assert.equal((await readWebhook(stage.db, of(id))).replay, null)
+  assert.equal(stage.told('webhook_events_expired').length, 1)
+})
+
 test('a process that lost its webhook to another one stores nothing', async () => {
   const { id } = await stage.hook()
   const answers: (() => void)[] = []

@@ -333,7 +333,11 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
     const giveBack = takeSlot()
     if (giveBack === null) return
     isReplaying = true
-    void runReplay(app, { id, clientId, epoch: claimed.epoch, types }, { send: (event) => send(event, true), maySend })
+    void runReplay(
+      app,
+      { id, clientId, epoch: claimed.epoch, types },
+      { send: (event) => send(event, true), maySend, noteDeleted },
+    )
       .catch((error: unknown) => telemetry.log.warn('webhook_not_delivered', { webhook: id }, error))
       .finally(giveBack)
   }

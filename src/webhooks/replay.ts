@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { readEvents, type EventFilter } from '../events/read.ts'
+import { AppError } from '../errors.ts'
+import { readEnds, readEvents, type EventFilter, type EventPage } from '../events/read.ts'
 import type { WireEvent } from '../events/wire.ts'
 import type { Answer } from './post.ts'
 import { probeDelayOf } from './schedule.ts'
@@ -19,7 +20,11 @@ type Replayed = { id: string; clientId: string; epoch: number; types: EventFilte
 export async function runReplay(
   app: App,
   { id, clientId, epoch, types }: Replayed,
-  { send, maySend }: { send: (event: WireEvent) => Promise<Answer>; maySend: () => boolean },
+  {
+    send,
+    maySend,
+    noteDeleted,
+  }: { send: (event: WireEvent) => Promise<Answer>; maySend: () => boolean; noteDeleted: () => void },
 ): Promise<void> {
   const { rows } = await sql<{ cursor: number; until_seq: number; failures: number }>`
     select cursor, until_seq, failures from webhook_replays where webhook_id = ${id} and due_at <= now()`.execute(
@@ -29,10 +34,17 @@ export async function runReplay(
   if (replay === undefined) return
   let { cursor, failures } = replay
   while (maySend()) {
-    const page = await readEvents(app, { clientId, accountId: null }, { after: cursor, types, limit: PAGE })
+    const page = await readPage(app, { clientId, cursor, types })
+    if (page === null) {
+      noteDeleted()
+      cursor = (await readEnds(app, clientId)).trimmed
+      continue
+    }
+    // The page can have newer events too. Its last number is then behind the range, so the replay is over.
+    const inRange = page.events.filter(({ sequence }) => sequence <= replay.until_seq)
     let [delivered, delayMs] = [0, 0]
-    for (const event of page.events) {
-      if (event.sequence > replay.until_seq || !maySend()) break
+    for (const event of inRange) {
+      if (!maySend()) break
       const answer = await send(event)
       if (!answer.isOk) {
         failures++
@@ -42,12 +54,25 @@ export async function runReplay(
       ;[failures, cursor] = [0, event.sequence]
       delivered++
     }
-    const isPageDone = delivered === page.events.length
+    const isPageDone = delivered === inRange.length
     if (isPageDone) cursor = page.after
     const isOver = failures >= MAX_FAILURES || cursor >= replay.until_seq || (isPageDone && page.isEnd)
     const isOurs = await storeReplay(app, { id, epoch, cursor, failures, delivered, delayMs, isOver })
     if (isOver && failures > 0) app.telemetry.log.warn('webhook_replay_ended', { webhook: id })
     if (!isOurs || isOver || !isPageDone) return
+  }
+}
+
+/** Reads a page of the feed. @returns null  events after the cursor were deleted because of their age */
+async function readPage(
+  app: App,
+  { clientId, cursor, types }: Pick<Replayed, 'clientId' | 'types'> & { cursor: number },
+): Promise<EventPage | null> {
+  try {
+    return await readEvents(app, { clientId, accountId: null }, { after: cursor, types, limit: PAGE })
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'cursor_expired') return null
+    throw error
   }
 }
 
