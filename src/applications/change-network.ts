@@ -13,9 +13,9 @@ export async function readNetwork(db: Db, name: string): Promise<Required<Networ
 }
 
 /**
- * Changes the given facts of a network; its name, chain id and nodes cannot be changed. `sponsorPerDay` and
- * `sponsorLow` apply immediately, and `backfillFrom` from the next group of accounts on. The others apply in each
- * process after its next start.
+ * Changes the given facts of a network; its name, chain id and nodes cannot be changed. `sponsorPerDay`, `sponsorLow`,
+ * `pagesPerUser` and `pagesPerDay` apply immediately, and `backfillFrom` from the next group of accounts on. The others
+ * apply in each process after its next start.
  * @throws not_found, invalid_request naming everything that the network cannot be
  */
 export async function updateNetwork(db: RootDb, name: string, changes: NetworkChanges): Promise<NetworkFacts> {

@@ -12,7 +12,7 @@ import { closeChain } from '../chain/open.ts'
 import { RpcUnavailable } from '../chain/rpc/rpc.ts'
 import { readConfig, readSome, type ConfigError } from '../config.ts'
 import { openTelemetry } from '../telemetry.ts'
-import { updateNetwork } from './change-network.ts'
+import { readNetwork, updateNetwork } from './change-network.ts'
 import type { NetworkFacts } from './network-facts.ts'
 import { bindNetwork, listNetworks, templatesAt } from './networks.ts'
 import { readNodes, writeNodes } from './nodes-file.ts'
@@ -262,6 +262,27 @@ test('a network that is opened late keeps the first block to look up that an ope
   await updateNetwork(here.db, 'two', { backfillFrom: 1_200 })
   closeChain(await openNetwork(place, wanted!))
   assert.equal((await listNetworks(here.db)).find(({ name }) => name === 'two')!.backfillFrom, 1_200)
+  await node.close()
+})
+
+test('a network that is opened late keeps every limit that an operator set meanwhile', async () => {
+  const down = await openSilentNode({ chainId: 2 })
+  await down.close()
+  await updateNetwork(here.db, 'two', { sponsorPerDay: '900', pagesPerUser: '90', pagesPerDay: '900' })
+  const file = join(folder, 'limits.json')
+  await writeNodes(file, { two: [down.url] })
+  const chains = new Map<number, Chain>()
+  const keepTrying = await openNetworks(place, await storedNetworks(place, file), chains, { retryEveryMs: 20 })
+  const set = { sponsorPerDay: '1', sponsorLow: '5', pagesPerUser: null, pagesPerDay: null, feeCapGwei: 3 }
+  await updateNetwork(here.db, 'two', set)
+  const node = await openSilentNode({ chainId: 2, port: down.port })
+  const opened = Promise.withResolvers<Chain>()
+  const stop = keepTrying(opened.resolve)
+  await opened.promise
+  await stop()
+  const { sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay, feeCapGwei } = await readNetwork(here.db, 'two')
+  assert.deepEqual({ sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay, feeCapGwei }, set)
+  closeAll(chains)
   await node.close()
 })
 

@@ -14,8 +14,15 @@ import { bindNetwork, checkNetwork, explorerOf, readNetworks, templatesAt } from
 import { isOpenToAll, readNodes } from './nodes-file.ts'
 import { every, type Clock } from '../clock.ts'
 
-/** A network to serve. If it has no chain id, that of its node counts. */
-export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & { chainId: number | undefined; rpcUrls: readonly string[] }
+/**
+ * A network to serve. If it has no chain id, that of its node counts. `isStored`: its facts are from the database, where
+ * an operator may have changed them since.
+ */
+export type NetworkToOpen = Omit<NetworkFacts, 'chainId'> & {
+  chainId: number | undefined
+  rpcUrls: readonly string[]
+  isStored?: true
+}
 
 export type NetworkContext = { db: RootDb; config: NetworkSettings; telemetry: Telemetry; origin: string; clock: Clock }
 
@@ -60,10 +67,10 @@ export async function storedNetworks(
   for (const name of Object.keys(nodes))
     if (!known.some((one) => one.name === name)) telemetry.log.warn('nodes_of_unknown_network', { network: name })
   return known.flatMap((listed) => {
-    // It is read where it is used: opening the network must not overwrite a newer value.
+    // It is read where it is used.
     const { backfillFrom: _, ...facts } = listed
     const rpcUrls = nodes[facts.name]
-    if (rpcUrls !== undefined) return [{ ...facts, rpcUrls }]
+    if (rpcUrls !== undefined) return [{ ...facts, rpcUrls, isStored: true as const }]
     const isElsewhere = facts.name === config.NETWORK_NAME
     if (!isElsewhere) telemetry.log.warn('network_without_nodes', { network: facts.name })
     return []
@@ -114,7 +121,8 @@ function readContracts({ NETWORK_TOPUP_CONTRACTS: text = '' }: NetworkSettings):
 }
 
 /**
- * Connects to one network and binds it to its chain.
+ * Connects to one network and binds it to its chain. Stores the facts of the settings, and never those that are from the
+ * database: a newer limit of an operator would be lost.
  * @param development  of a development installation; the embedded chain may start over, and gives funds
  * @throws Error  if it is another chain; RpcUnavailable, RpcError if no node responds
  */
@@ -124,8 +132,9 @@ export async function openNetwork(
   development: Pick<Chain, 'faucet'> | null = null,
 ): Promise<Chain> {
   const faucet = development?.faucet ?? null
+  const bind = wanted.isStored ? checkNetwork : bindNetwork
   return connectNetwork(place, { ...wanted, faucet, isDevelopment: development !== null }, (facts) =>
-    bindNetwork(place.db, facts, { mayBegin: faucet !== null }),
+    bind(place.db, facts, { mayBegin: faucet !== null }),
   )
 }
 
