@@ -990,6 +990,10 @@ begin
     return null;
   end if;
   if tg_table_name = 'transactions' then
+    -- A top-up is counted for the application whose write it pays for. It is a sponsor's transaction, and no write of a user.
+    if exists (select from sponsors where account_id = new.account_id and chain_id = new.chain_id) then
+      return null;
+    end if;
     own_hash := new.hash;
   else
     select hash into own_hash from transactions where id = new.outer_id;

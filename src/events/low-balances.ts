@@ -42,7 +42,8 @@ async function noteRejected(
 
 /**
  * Notes that a signed write waits because its account cannot pay, for the feed of the application that sent it. Later
- * writes of the account wait as well, so each application has one event for the lowest open nonce.
+ * writes of the account wait as well, so each application has one event for the lowest open nonce. A sponsor's account is
+ * no user: the operator sees its balance (`sponsor_low`).
  * @param funds  wei; null: a node did not name the amounts
  */
 export async function noteWaiting(
@@ -57,7 +58,8 @@ export async function noteWaiting(
   await noteLow(
     db,
     sql`select t.client_id, t.account_id, 'waiting', t.chain_id, lowest.nonce, t.id, ${needed}::text, ${available}::text
-      from transactions t, (${lowest}) as lowest where t.id = ${id} and lowest.nonce is not null and has_feed(t.client_id)`,
+      from transactions t, (${lowest}) as lowest where t.id = ${id} and lowest.nonce is not null and has_feed(t.client_id)
+        and not exists (select from sponsors s where s.account_id = t.account_id and s.chain_id = t.chain_id)`,
   )
 }
 

@@ -1,8 +1,6 @@
 import type { App } from '../app.ts'
 import type { Chain } from '../chain/network.ts'
 import { AppError } from '../errors.ts'
-import { notingDenial } from '../events/denials.ts'
-import type { Caller } from '../http/bearer.ts'
 import { newTransactionId, type Hex } from '../ids.ts'
 import { SignerRefused } from '../signer-wire/client.ts'
 import { answerOf, toldOperation } from './read/answer.ts'
@@ -51,24 +49,21 @@ export const MAX_LOST = 64
  */
 export async function sendOnce<Bound>(
   app: App,
-  { chain, caller, key, reference, lane }: SentOnce<Bound>,
+  { chain, key, lane }: SentOnce<Bound>,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
-  return notingDenial(app, caller, { request: 'write', reference }, () => attemptWrites(app, { chain, key, lane }))
+  return attemptWrites(app, { chain, key, lane })
 }
 
 type SentOnce<Bound> = {
   chain: Chain
-  caller: Caller
   key: IdempotencyKey | null
-  /** the caller's own text */
-  reference: string | null
   lane: Lane<Bound>
 }
 
 async function attemptWrites<Bound>(
   app: App,
-  { chain, key, lane }: Pick<SentOnce<Bound>, 'chain' | 'key' | 'lane'>,
+  { chain, key, lane }: SentOnce<Bound>,
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const attempt = between({ after: ({ kind }) => (kind === 'sent' ? lane.answered : null) }, attemptWrite<Bound>)
   for (let lost = 0; lost < MAX_LOST; lost++) {

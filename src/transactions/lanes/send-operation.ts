@@ -4,6 +4,7 @@ import { highestPrice, type Fees } from '../../chain/fees.ts'
 import { gasChoiceOf, type Chain } from '../../chain/network.ts'
 import { mapChainError } from '../../chain/rpc/rpc.ts'
 import { AppError } from '../../errors.ts'
+import { notingDenial } from '../../events/denials.ts'
 import { gasBudgetOf, type Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
 import { OWN_CLIENT, type Hex } from '../../ids.ts'
@@ -69,15 +70,17 @@ export async function sendOperation(
     askedFrom: askedFrom ?? null,
     reference: reference ?? null,
   }
-  return sendOnce<BoundOperation>(app, {
-    ...write,
-    lane: {
-      bind: (id) => prepareAndBind(app, write, id),
-      finish: (bound) => finish(app, write, bound),
-      resume: (row) => resume(app, write, row),
-      answered: 'before-answer-operation',
-    },
-  })
+  return notingDenial(app, caller, { request: 'write', reference: write.reference }, () =>
+    sendOnce<BoundOperation>(app, {
+      ...write,
+      lane: {
+        bind: (id) => prepareAndBind(app, write, id),
+        finish: (bound) => finish(app, write, bound),
+        resume: (row) => resume(app, write, row),
+        answered: 'before-answer-operation',
+      },
+    }),
+  )
 }
 
 type OperationWrite = {

@@ -9,6 +9,7 @@
 import type { App } from '../../app.ts'
 import type { Chain } from '../../chain/network.ts'
 import { cheaper } from '../../chain/fees.ts'
+import { notingDenial } from '../../events/denials.ts'
 import { notingLowBalance } from '../../events/low-balances.ts'
 import type { Caller } from '../../http/bearer.ts'
 import { chainOf } from '../../http/caller.ts'
@@ -77,8 +78,9 @@ export async function sendTransaction(
     })
   }
   const approve = (id: string, terms: Terms) => findApproval(app, toApprove(id, terms))
-  return notingLowBalance(app, caller, () =>
-    sendWrite(app, { chain, caller, intent, key, reference, prepare, approve }),
+  // Not in `sendWrite`: a sponsor's account is no user of the application.
+  return notingDenial(app, caller, { request: 'write', reference }, () =>
+    notingLowBalance(app, caller, () => sendWrite(app, { chain, caller, intent, key, reference, prepare, approve })),
   )
 }
 
