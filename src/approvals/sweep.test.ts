@@ -101,3 +101,24 @@ test('a question is not deleted before its expiry has an event, however long no 
   assert.equal(await readApproval(today, id), null)
   assert.deepEqual(await typesOf(id), ['approval.requested', 'approval.expired'])
 })
+
+test('a request that is repeated after its question was deleted asks anew, and the new question has events of its own', async () => {
+  const DAY = 24 * 60 * 60_000
+  const events: string[] = []
+  for (const { app, clock, ask } of [asking(Date.now() - 2 * DAY), asking()]) {
+    const { id } = await ask('repeated')
+    await clock.advance(OPEN_MS)
+    await expireApprovals(app)
+    await deleteOldApprovals(app.db, 1_000)
+    events.push(...(await eventsOf(id)).map((event) => `${event.type} ${event.id}`))
+  }
+  const [first, second] = [events.slice(0, 2), events.slice(-2)]
+  assert.deepEqual(
+    [first, second].map((some) => some.map((one) => one.split(' ')[0])),
+    [
+      ['approval.requested', 'approval.expired'],
+      ['approval.requested', 'approval.expired'],
+    ],
+  )
+  assert.equal(new Set([...first, ...second]).size, 4)
+})

@@ -34,7 +34,8 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
     case 'approval': {
       const row = data.row as QuestionFact
       return [
-        of(APPROVAL_TYPES[row.state], row.state, {
+        // Its time as well: a question that is asked again after it was deleted has the id of the first one.
+        of(APPROVAL_TYPES[row.state], `${row.state} ${row.created_at}`, {
           id: row.id,
           state: row.state,
           rule: row.rule,
@@ -111,6 +112,7 @@ type QuestionFact = {
   id: string
   state: 'waiting' | 'approved' | 'denied' | 'expired'
   rule: string
+  created_at: string
   expires_at: string
 }
 const APPROVAL_TYPES = {
