@@ -4,7 +4,15 @@ import { sql } from 'kysely'
 import { sequence } from '../events/sequence.ts'
 import { endpoint, webhookStage, type WebhookStage } from '../../test/webhook-stage.ts'
 import { until } from '../../test/kit/until.ts'
-import { enableWebhook, listDeliveries, readWebhook, redeliverEvent, replayWebhook, requestTest } from './manage.ts'
+import {
+  enableWebhook,
+  listDeliveries,
+  readWebhook,
+  redeliverEvent,
+  replayWebhook,
+  requestTest,
+  updateWebhook,
+} from './manage.ts'
 import { DELAYS_MS } from './schedule.ts'
 
 let stage: WebhookStage
@@ -277,6 +285,24 @@ test('a replay whose first events were deleted meanwhile sends the others, and e
   )
   assert.equal((await readWebhook(stage.db, of(id))).replay, null)
   assert.equal(stage.told('webhook_events_expired').length, 1)
+})
+
+test('from the response to a change of its types on, a webhook gets all of them, also while an answer is awaited', async () => {
+  const { id } = await stage.hook('', ['transaction.*'])
+  const answer = Promise.withResolvers<number>()
+  const to = endpoint(({ event }) => (event.subject === 'slow' ? answer.promise : 200))
+  const courier = stage.courier(to)
+  await stage.emit(['slow'])
+  await courier.look()
+  await until('an event is in flight', () => to.got.length === 1)
+  await updateWebhook(stage.db, of(id), { types: ['transaction.*', 'transfer.*'] }, { privateHosts: new Set() })
+  await stage.emit(['moved'], 'transfer.detected')
+  await stage.emit(['next'])
+  await until('a later event is sent', () => to.got.some(({ subject }) => subject === 'next'))
+  answer.resolve(200)
+  await courier.idle()
+  await courier.work()
+  assert.deepEqual(to.got.map(({ subject }) => subject).toSorted(), ['moved', 'next', 'slow'])
 })
 
 test('a process that lost its webhook to another one stores nothing', async () => {

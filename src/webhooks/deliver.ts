@@ -1,6 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
-import { readEnds, readEvents, readEventsAt, readTypes, type EventFilter } from '../events/read.ts'
+import { readEnds, readEvents, readEventsAt, readTypes, type EventFilter, type EventPage } from '../events/read.ts'
 import type { WireEvent } from '../events/wire.ts'
 import type { DeliveryKind, WebhookEnd } from '../store/column-values.ts'
 import { keyIdOf } from '../store/seal.ts'
@@ -14,6 +15,7 @@ import {
   readDueRetries,
   readOldestRetry,
   readStoredAfter,
+  readWantedTypes,
   readWaiting,
   storeProgress,
   type ClaimedWebhook,
@@ -175,7 +177,7 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   async function read(): Promise<void> {
     if (pending.length >= PAGE || clock.ticks() < readAt) return
     try {
-      const page = await readEvents(app, whole, { after: position, types, limit: PAGE })
+      const page = await readPage()
       position = page.after
       pending.push(...page.events.map((event): Pending => ({ event, state: isOwn(event) || stored.has(event.sequence) ? 'settled' : 'waiting' }))) // prettier-ignore
       readAt = page.isEnd ? clock.ticks() + STORE_MS / 2 : 0
@@ -183,6 +185,18 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
       if (!(error instanceof AppError) || error.code !== 'cursor_expired') throw error
       noteDeleted()
       position = (await readEnds(app, clientId)).trimmed
+    }
+  }
+
+  /** Reads the next page. If the types were changed before it was read, reads it again: what was left out would never be sent. */
+  async function readPage(): Promise<EventPage> {
+    for (;;) {
+      const page = await readEvents(app, whole, { after: position, types, limit: PAGE })
+      if (page.after === position) return page
+      const wanted = await readWantedTypes(db, id)
+      if (wanted === null || isDeepStrictEqual(wanted, settings.types)) return page
+      settings = { ...settings, types: wanted }
+      types = filterOf(wanted)
     }
   }
 

@@ -66,6 +66,12 @@ export async function claimWebhooks(root: RootDb, not: readonly string[], limit:
   return rows
 }
 
+/** Reads the types that a webhook wants now; null: it was deleted. */
+export async function readWantedTypes(db: Db, webhookId: string): Promise<string[] | null> {
+  const { rows } = await sql<{ types: string[] }>`select types from webhooks where id = ${webhookId}`.execute(db)
+  return rows[0]?.types ?? null
+}
+
 /** Returns how many events of each subject wait for a retry. */
 export async function readWaiting(db: Db, webhookId: string): Promise<Map<string, number>> {
   const { rows } = await sql<{ subject: string; count: number }>`
