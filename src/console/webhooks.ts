@@ -38,7 +38,6 @@ const KINDS: DeliveryKind[] = ['event', 'retry', 'probe', 'replay', 'test', 'red
 export function webhookPages(app: App, door: ConsoleDoor): void {
   door.page('/console/webhooks', async (visit) => {
     const { words, query } = visit
-    const texts = words.console.webhook
     const state = WEBHOOK_STATES.find((one) => one === query.state) ?? null
     const clientId = (query.application ?? '').trim() || null
     const { webhooks, nextCursor } = await pageWebhooks(
