@@ -31,6 +31,7 @@ after(async () => {
 })
 
 const ID = 'tx_6f1d2b7c-0000-4000-8000-000000000001'
+const HOOK = 'whk_6f1d2b7c-0000-4000-8000-000000000001'
 const SENDER = () => fromHex(addressOf('DEV-una'))
 const hash = (byte: string) => Buffer.from(byte.repeat(32), 'hex')
 
@@ -70,7 +71,7 @@ async function fill(): Promise<void> {
     select chain_id, 18200345, ${hash('02')}, 0, 1, now() + interval '1 hour' from networks`.execute(db)
   await obtainTokens(world, { username: 'una' })
   await obtainTokens(world, { username: 'bob' })
-  await createApplication(app, { name: 'Orchard shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], quotas: [{ counts: 'writes', limit: 1_000, per: 'day' }], sponsor: { perUser: '1000000000000000', perApplication: '20000000000000000' } }) // prettier-ignore
+  await createApplication(app, { name: 'Orchard shop', clientId: 'shop', network: 'devnet', kind: 'confidential', redirectUris: ['https://shop.example/back'], permissions: ['events:read'], quotas: [{ counts: 'writes', limit: 1_000, per: 'day' }], sponsor: { perUser: '1000000000000000', perApplication: '20000000000000000' } }) // prettier-ignore
   const to = addressOf('DEV-bob').slice(2).padStart(64, '0')
   for (const nonce of [1, 2, 3]) {
     const id = `${ID.slice(0, -1)}${nonce}`
@@ -113,12 +114,37 @@ async function fill(): Promise<void> {
       ) // prettier-ignore
       .execute()
   for (const [name, role] of [['olga', 'owner'], ['sam', 'support'], ['vera', 'viewer']] as const) await putOperator(app, { userId: `DEV-${name}`, role }) // prettier-ignore
+  await fillWebhooks()
   const acts = operatorActs(
     { db, readSealKeys: async () => app.sealKeys },
     { name: 'DEV-olga', via: 'console', role: 'owner' },
   )
   await acts.suspend('shop')
   await acts.resume('shop')
+}
+
+/** A webhook that is disabled, with dead events and a log, and one that works. */
+async function fillWebhooks(): Promise<void> {
+  const { db } = world.app
+  await sql`insert into webhooks (id, client_id, url, types, secret, cursor, delivered, disabled_at, disabled_reason, last_success_at, last_failure_at, last_failure, old_secret_ends_at) values
+    (${HOOK}, 'shop', 'https://hooks.orchard-shop.example/services/orders/incoming?token=5f0c1c8e7f2b8c559d3a0d1c5f4c2b7a', '["transaction.*","transfer.detected","user.created"]', 'x', 0, 48213, now() - interval '3 hours', 'failing', now() - interval '5 days', now() - interval '3 hours', 'no answer within 15 seconds', now() + interval '20 hours'),
+    (${`${HOOK.slice(0, -1)}2`}, 'demo', 'https://demo.example/hook', '["*"]', 'x', 9, 17, null, null, now(), null, null, null)`.execute(
+    db,
+  )
+  await sql`insert into feeds (client_id, seq) values ('shop', 9)`.execute(db)
+  await sql`insert into events (client_id, seq, id, type, subject, is_own, data, at)
+    select 'shop', n, gen_random_uuid(), 'transaction.mined', 'transaction:tx_6f1d2b7c-0000-4000-8000-00000000000' || n, false, '{}', now() - make_interval(days => 6, hours => n) from generate_series(1, 9) n`.execute(
+    db,
+  )
+  await sql`insert into webhook_retries (webhook_id, seq, subject, attempts, is_dead)
+    select ${HOOK}, seq, subject, 13, true from events where client_id = 'shop' and seq < 3`.execute(db)
+  await sql`insert into webhook_deliveries (id, webhook_id, kind, event_id, seq, type, attempt, status, error, answer, duration_ms, done_at)
+    select 'dlv_' || seq, ${HOOK}, case when seq < 3 then 'retry' else 'probe' end, 'evt_' || replace(id::text, '-', ''), seq, type, 13, 502, 'status 502',
+      '<html><head><title>502 Bad Gateway</title></head><body><center>nginx/1.24.0</center></body></html>' || repeat(' <!-- padding -->', 50), 84, now()
+    from events where client_id = 'shop' and seq < 5`.execute(db)
+  await sql`insert into webhook_deliveries (id, webhook_id, kind, event_id, type, attempt) values ('dlv_test', ${HOOK}, 'test', 'evt_3f1c1c8e7f2b8c559d3a0d1c5f4c2b7a', 'webhook.test', 1)`.execute(
+    db,
+  )
 }
 
 async function open(locale: string, path: string): Promise<Page> {
@@ -136,6 +162,9 @@ const PAGES = {
   transaction: `/console/transactions/${ID.slice(0, -1)}3`,
   reverted: `/console/transactions/${ID}`,
   user: '/console/users/DEV-una',
+  webhooks: '/console/webhooks',
+  webhook: `/console/webhooks/${HOOK}`,
+  healthyWebhook: `/console/webhooks/${HOOK.slice(0, -1)}2`,
   applications: '/console/applications',
   application: '/console/applications/shop',
   networks: '/console/networks',
@@ -181,6 +210,19 @@ test('every page of the console is in each language, without anything wider than
     }
     await page.context().close()
   }
+})
+
+test('a test of a webhook needs no script', { skip }, async () => {
+  const context = await browser.newContext({ locale: 'en', javaScriptEnabled: false })
+  const page = await context.newPage()
+  await page.goto(`${world.origin}/console`)
+  await signInAs(page, 'sam')
+  await page.goto(`${world.origin}/console/webhooks/${HOOK.slice(0, -1)}2`)
+  await page.getByText('Send a test event').first().click()
+  await page.getByRole('button', { name: 'Send a test event' }).click()
+  await page.getByText('Reload this page to see the result').waitFor()
+  await page.getByText('not sent yet').waitFor()
+  await context.close()
 })
 
 test('a freeze needs no script', { skip }, async () => {

@@ -83,7 +83,7 @@ export const SECURITY_ROWS: Record<string, SecurityRow> = {
     mechanisms: [
       ['an old sign-in suffices for sensitive actions', 'console/door.ts', 'if (isFresh(visitor.signedInAt, app.clock, FRESH_SECONDS)) return true', 'if (visitor.signedInAt > 0) return true', 'console/console', 'each role may do only its actions'], // prettier-ignore
       ['a role belongs to the account', 'console/door.ts', 'visitor.cameBy?.identity ?? null', 'visitor.user.userId ?? null', 'console/console', 'a role belongs to the identity that signs in'], // prettier-ignore
-      ['any role may do anything', 'console/actions.ts', 'RANKS[role] <= RANKS[least]', 'RANKS[role] <= RANKS.viewer', 'console/console', 'each role may do only its actions'], // prettier-ignore
+      ['any role may do anything', 'operator/operators.ts', 'CONSOLE_ROLES.indexOf(role) <= CONSOLE_ROLES.indexOf(least)', 'CONSOLE_ROLES.indexOf(role) >= 0', 'console/console', 'each role may do only its actions'], // prettier-ignore
     ],
   },
   'read access to the database': {

@@ -30,7 +30,7 @@ test('the package siwe accepts a signed sign-in, and no other one with its signa
   const fields = {
     ...{ ...expected, uri: 'https://shop.example/login', address: checksumAddress(alice.address), chainId: 31_337 },
     ...{ version: '1', statement: 'Sign in to the shop.', issuedAt: new Date().toISOString() },
-    expirationTime: new Date(Date.now() + 60_000).toISOString(),
+    expirationTime: new Date(Date.now() + 600_000).toISOString(),
   }
   const message = new SiweMessage(fields)
   const signature = await sign(message.prepareMessage())

@@ -5,7 +5,10 @@ import { AppError } from '../errors.ts'
 import { operatorActs } from '../operator/acts.ts'
 import type { Actor } from '../operator/actions.ts'
 import { shownText } from '../http/page.ts'
+import { webhookActs } from '../operator/webhook-acts.ts'
 import { PageError } from '../texts/page-error.ts'
+import { webhookKeysOf } from '../webhooks/keys.ts'
+import { privateHostsOf } from '../webhooks/post.ts'
 import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.ts'
 import type { Texts } from '../texts/en.ts'
 import type { ConsoleContent, ConsoleDoor, ConsoleVisit } from './door.ts'
@@ -17,6 +20,7 @@ import { card, code } from './layout.ts'
  */
 export function registerActions(app: App, door: ConsoleDoor): void {
   const registry = { db: app.db, readSealKeys: () => Promise.resolve(app.sealKeys) }
+  const hooks = { db: app.db, readKeys: async () => webhookKeysOf(app.sealKeys), privateHosts: privateHostsOf(app) }
   for (const [name, action] of Object.entries(ACTIONS) as [ActionName, ConsoleAction][])
     door.post(`/console/act/${name}`, async ({ form, requireFresh, userId, role, words }) => {
       const target = (form.target ?? '').trim()
@@ -31,7 +35,9 @@ export function registerActions(app: App, door: ConsoleDoor): void {
       }
       const actor: Actor = { name: userId, via: 'console', role, log: app.telemetry.log }
       const acts = operatorActs(registry, actor, (clientId) => forgetApplication(app, clientId))
-      const done = await action.run({ acts, app, by: userId }, target, form).catch(inWords)
+      const done = await action
+        .run({ acts, webhooks: webhookActs(hooks, actor), app, by: userId }, target, form)
+        .catch(inWords)
       // A secret is on this one page only: not in an address, and not in the database.
       return isSecret(done) ? secretPage(words, back, done.secret) : `${back}?done=${name}`
     })
@@ -52,7 +58,7 @@ const secretPage = (
   back: string,
   secret: string,
 ): ConsoleContent => ({
-  place: 'applications',
+  place: back.startsWith('/console/webhooks') ? 'webhooks' : 'applications',
   title: texts.title,
   body: card(
     texts.title,

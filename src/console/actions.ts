@@ -2,16 +2,22 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { parseUserId } from '../ids.ts'
 import { endIn } from '../oauth/sign-out.ts'
-import { operatorActs } from '../operator/acts.ts'
+import type { operatorActs } from '../operator/acts.ts'
 import { includesRole, isConsoleRole, type ConsoleRole } from '../operator/operators.ts'
+import type { webhookActs } from '../operator/webhook-acts.ts'
 import { PageError } from '../texts/page-error.ts'
 import { limitsCommand, limitsOf } from './application-limits.ts'
 import { sponsorLimitsCommand, sponsorLimitsOf } from './sponsor-limits.ts'
-import { applicationPath, quoted, transactionPath, userPath } from './layout.ts'
+import { applicationPath, quoted, transactionPath, userPath, webhookPath } from './layout.ts'
 
-type Acts = ReturnType<typeof operatorActs>
 type ActionForm = Record<string, string | undefined>
-type ActionRun = { acts: Acts; app: App; by: string }
+/** `acts`, `webhooks`: the functions of the operator API, for this operator */
+type ActionRun = {
+  acts: ReturnType<typeof operatorActs>
+  webhooks: ReturnType<typeof webhookActs>
+  app: App
+  by: string
+}
 
 /**
  * An action of the console.
@@ -113,6 +119,43 @@ export const ACTIONS = {
     back: applicationPath,
     command: (target, form) => `chatelaine app update ${quoted(target)}${limitsCommand(form)}`,
     run: ({ acts }, target, form) => acts.update(target, limitsOf(form)),
+  },
+  'test-webhook': {
+    least: 'support',
+    isSensitive: false,
+    back: webhookPath,
+    command: (target) => `chatelaine webhook test ${quoted(target)}`,
+    run: ({ webhooks }, target) => webhooks.test(target),
+  },
+  'redeliver-event': {
+    least: 'support',
+    isSensitive: false,
+    back: webhookPath,
+    command: (target, { event = '' }) => `chatelaine webhook redeliver ${quoted(target)} --event ${quoted(event)}`,
+    run: ({ webhooks }, target, { event = '' }) => webhooks.redeliver(target, event.trim()),
+  },
+  'replay-webhook': {
+    least: 'operator',
+    isSensitive: false,
+    back: webhookPath,
+    command: (target, { from = '', until }) =>
+      `chatelaine webhook replay ${quoted(target)} --from ${quoted(from)}${until ? ` --until ${quoted(until)}` : ''}`,
+    run: ({ webhooks }, target, { from = '', until }) =>
+      webhooks.replay(target, { from: from.trim(), ...(until?.trim() ? { until: until.trim() } : {}) }),
+  },
+  'enable-webhook': {
+    least: 'operator',
+    isSensitive: true,
+    back: webhookPath,
+    command: (target) => `chatelaine webhook enable ${quoted(target)}`,
+    run: ({ webhooks }, target) => webhooks.enable(target),
+  },
+  'rotate-webhook-secret': {
+    least: 'operator',
+    isSensitive: true,
+    back: webhookPath,
+    command: (target) => `chatelaine webhook rotate-secret ${quoted(target)}`,
+    run: ({ webhooks }, target) => webhooks.rotateSecret(target),
   },
   'create-sponsor': {
     least: 'operator',

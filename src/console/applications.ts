@@ -8,6 +8,8 @@ import { AppError } from '../errors.ts'
 import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { momentText } from '../store/read-time.ts'
 import type { Texts } from '../texts/en.ts'
+import { listWebhooks } from '../webhooks/manage.ts'
+import type { WireWebhook } from '../webhooks/wire.ts'
 import { actionForm } from './act.ts'
 import { limitInputs, limitValues } from './application-limits.ts'
 import { nothingThere, type ConsoleDoor } from './door.ts'
@@ -40,7 +42,11 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
     const one = await readApplication(app.db, clientId).catch((error: unknown) => {
       throw error instanceof AppError && error.code === 'not_found' ? nothingThere() : error
     })
-    const [usage, users] = await Promise.all([readUsage(app.db, clientId), listUsers(app, clientId, query.cursor)])
+    const [usage, users, webhooks] = await Promise.all([
+      readUsage(app.db, clientId),
+      listUsers(app, clientId, query.cursor),
+      listWebhooks(app.db, clientId),
+    ])
     const limits = limitValues(one)
     const forms = [
       actionForm(visit, 'update-application', clientId, { html: limitInputs(words, limits), values: limits }),
@@ -53,8 +59,8 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
       linkTo(userPath(userId), userId),
       time(words, at),
     ])
-    const body = html`!${doneHtml(words, query.done)} !${card(one.name, settingsHtml(words, one), 'h1')}
-    !${card(texts.use, usageHtml(words, usage, one.sponsor))}
+    const body = html`!${doneHtml(words, query.done)}
+    !${card(one.name, `${html`<h2>${texts.use}</h2>`}${usageHtml(words, usage, one.sponsor)}${settingsHtml(words, one, webhooks)}`, 'h1')}
     !${forms === '' ? '' : card(words.console.user.acts, forms)}
     !${card(texts.users, `${table(words, [words.console.operators.userId, texts.since], rows, texts.users)}${nextLink(words, applicationPath(clientId), users.nextCursor === null ? null : { cursor: users.nextCursor })}`)}`
     return { place: 'applications', title: one.name, body }
@@ -64,7 +70,7 @@ export function applicationPages(app: App, door: ConsoleDoor): void {
 const stateHtml = ({ console: { application: texts } }: Texts, suspendedAt: string | null): string =>
   suspendedAt === null ? html`${texts.active}` : html`<span class="badge danger">${texts.suspended}</span>`
 
-function settingsHtml(words: Texts, one: RegisteredApplication): string {
+function settingsHtml(words: Texts, one: RegisteredApplication, webhooks: WireWebhook[]): string {
   const texts = words.console.application
   const lines = (all: readonly string[]) => all.map((line) => mono(line)).join('<br />')
   return facts([
@@ -75,8 +81,20 @@ function settingsHtml(words: Texts, one: RegisteredApplication): string {
     [texts.permissions, html`${one.permissions.join(' ')}`],
     [texts.redirectUris, lines(one.redirectUris)],
     [texts.contracts, contractsHtml(words, one.sponsor)],
+    [words.console.nav.webhooks, webhooksHtml(words, one.clientId, webhooks)],
     [texts.origins, one.allowedOrigins.length === 0 ? null : lines(one.allowedOrigins)],
   ])
+}
+
+/** Renders the link to an application's webhooks, and how many do not work. */
+function webhooksHtml(words: Texts, clientId: string, webhooks: WireWebhook[]): string | null {
+  if (webhooks.length === 0) return null
+  const badges = (['failing', 'disabled'] as const).flatMap((state) => {
+    const count = webhooks.filter((one) => one.state === state).length
+    return count === 0 ? [] : [html` <span class="badge danger">${count} ${state}</span>`]
+  })
+  const path = `/console/webhooks?${new URLSearchParams({ application: clientId }).toString()}`
+  return `${linkTo(path, `${words.console.nav.webhooks} (${webhooks.length})`)}${badges.join('')}`
 }
 
 function contractsHtml(words: Texts, sponsor: RegisteredApplication['sponsor']): string | null {

@@ -99,6 +99,11 @@ const MAY: Record<ActionName, ConsoleRole[]> = {
   'cancel-export': ['owner', 'operator', 'support'],
   'cancel-transaction': ['owner', 'operator', 'support'],
   'speed-up-transaction': ['owner', 'operator', 'support'],
+  'test-webhook': ['owner', 'operator', 'support'],
+  'redeliver-event': ['owner', 'operator', 'support'],
+  'replay-webhook': ['owner', 'operator'],
+  'enable-webhook': ['owner', 'operator'],
+  'rotate-webhook-secret': ['owner', 'operator'],
   unfreeze: ['owner', 'operator'],
   'resume-account': ['owner', 'operator'],
   suspend: ['owner', 'operator'],
@@ -111,7 +116,7 @@ const MAY: Record<ActionName, ConsoleRole[]> = {
   'add-operator': ['owner'],
   'remove-operator': ['owner'],
 }
-const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'update-application', 'set-network', 'add-operator', 'remove-operator'] // prettier-ignore
+const SENSITIVE: ActionName[] = ['unfreeze', 'resume-account', 'resume', 'rotate-secret', 'reset-secret', 'update-application', 'set-network', 'enable-webhook', 'rotate-webhook-secret', 'add-operator', 'remove-operator'] // prettier-ignore
 
 test('each role may do only its actions: the table of refusals', async (t) => {
   const actions = Object.keys(ACTIONS) as ActionName[]

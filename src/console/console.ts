@@ -1,7 +1,7 @@
 /**
  * console: pages for operators, under /console.
  * Owns: roles of each action, the pages and their forms, counts of requests for the charts.
- * Does not own: what an action does (`operator/acts.ts`), who has a role (`operator/operators.ts`), sign-in (`oauth/`).
+ * Does not own: what an action does (`operator/acts.ts`, `operator/webhook-acts.ts`), who has a role (`operator/operators.ts`), sign-in (`oauth/`).
  * Start with `door.ts` and `actions.ts`.
  * Tables: activity.
  */
@@ -20,6 +20,7 @@ import { policyPage } from './policy.ts'
 import { searchPage } from './search.ts'
 import { transactionPage } from './transaction.ts'
 import { userPage } from './user.ts'
+import { webhookPages } from './webhooks.ts'
 
 /** Registers the pages of the console. They work without JavaScript, from the tables of this installation alone. */
 export function consolePages(server: FastifyInstance, app: App, parts: SignedInParts): void {
@@ -29,6 +30,7 @@ export function consolePages(server: FastifyInstance, app: App, parts: SignedInP
   transactionPage(app, door)
   userPage(app, door)
   applicationPages(app, door)
+  webhookPages(app, door)
   networksPage(app, door)
   policyPage(app, door)
   auditPage(app, door)

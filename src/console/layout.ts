@@ -11,6 +11,7 @@ export type PlaceInConsole = keyof typeof PLACES | 'other'
 const PLACES = {
   overview: '/console',
   applications: '/console/applications',
+  webhooks: '/console/webhooks',
   networks: '/console/networks',
   policy: '/console/policy',
   audit: '/console/audit',
@@ -81,10 +82,10 @@ export const facts = (rows: [name: string, value: string | null][]): string =>
       .join('')}
   </dl>`
 
-/** Renders a table that scrolls in its own box. Cells are HTML. */
+/** Renders a table that scrolls in its own box; on a phone, each row is a list of its cells with their titles. Cells are HTML. */
 export function table(words: Texts, titles: string[], rows: string[][], label: string): string {
   if (rows.length === 0) return html`<p class="muted">${words.console.none}</p>`
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}">
+  return html`<div class="scroll listed" tabindex="0" role="region" aria-label="${label}">
     <table>
       <thead>
         <tr>
@@ -96,7 +97,7 @@ export function table(words: Texts, titles: string[], rows: string[][], label: s
           .map(
             (cells) =>
               html`<tr>
-                !${cells.map((cell) => html`<td>!${cell}</td>`).join('')}
+                !${cells.map((cell, index) => html`<td data-title="${titles[index] ?? ''}">!${cell}</td>`).join('')}
               </tr>`,
           )
           .join('')}
@@ -104,6 +105,14 @@ export function table(words: Texts, titles: string[], rows: string[][], label: s
     </table>
   </div>`
 }
+
+/** Renders a list of things with several lines each, as HTML, which fit a phone better than a table. */
+export const list = (words: Texts, items: string[]): string =>
+  items.length === 0
+    ? html`<p class="muted">${words.console.none}</p>`
+    : html`<ul class="rows">
+        !${items.map((item) => html`<li class="stack tight">!${item}</li>`).join('')}
+      </ul>`
 
 /** Renders the message after an action, or after a repeated sign-in. */
 export const doneHtml = ({ console: texts }: Texts, done: string | undefined): string =>
@@ -131,6 +140,7 @@ export function nextLink(words: Texts, path: string, query: Record<string, strin
 
 export const transactionPath = (id: string): string => `/console/transactions/${encodeURIComponent(id)}`
 export const applicationPath = (clientId: string): string => `/console/applications/${encodeURIComponent(clientId)}`
+export const webhookPath = (id: string): string => `/console/webhooks/${encodeURIComponent(id)}`
 
 export const userPath = (userId: string): string => `/console/users/${encodeURIComponent(userId)}`
 

@@ -84,7 +84,7 @@ function sponsorsHtml(app: App, words: Texts, sponsors: ListedSponsor[] | null, 
       html`${one.openTransactions}`,
     ]
   })
-  return table(words, [texts.sponsors, texts.name, words.console.user.address, texts.balance, texts.days, texts.open], rows, texts.sponsors) // prettier-ignore
+  return table(words, [texts.sponsorName, texts.name, words.console.user.address, texts.balance, texts.days, texts.open], rows, texts.sponsors) // prettier-ignore
 }
 
 /** Divides a balance by its share of what all sponsors of the network spent in the last day; null if they spent nothing. */

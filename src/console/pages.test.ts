@@ -115,6 +115,8 @@ test('a transaction shows its call, attempts, and the problem that it waits for;
   const page = await go(`/console/transactions/${id}`)
   const text = textOf(page.text)
   for (const one of [
+    // The reason comes first, in words.
+    /Why it waits Earlier open nonces .* The network requires a higher fee than the operator allows.* State SUBMITTED/,
     /State SUBMITTED User DEV-una Application Demo application Network devnet/,
     /transfer\(address,uint256\) address to: &#34;0x[0-9a-fA-F]{40}&#34; uint256 amount: &#34;1500&#34;/,
     /Earlier open nonces of the account: 2\. The first one is 1\./,

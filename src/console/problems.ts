@@ -2,7 +2,8 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { countStopped, listStopped } from '../transactions/recovery/resume.ts'
 import type { ConsoleTexts } from '../texts/console.ts'
-import { userPath } from './layout.ts'
+import { findTroubles } from '../webhooks/backlog.ts'
+import { userPath, webhookPath } from './layout.ts'
 
 /** A known problem: one sentence about it and one about the next step. */
 export type ConsoleProblem = {
@@ -12,7 +13,7 @@ export type ConsoleProblem = {
   href: string | null
 }
 
-/** Stopped accounts that the overview names, and those that it counts besides. */
+/** Stopped accounts, and webhooks, that the overview names, and those that it counts besides. */
 const MAX_NAMED = 10
 const MAX_COUNTED = 1_000
 /** Blocks that transfers may be behind transactions: a busy network, and a history that has just begun. */
@@ -30,6 +31,7 @@ export async function findProblems(app: App): Promise<ConsoleProblem[]> {
     problemsOfNetworks(app),
     stoppedAccounts(app),
     lowSponsors(app),
+    webhookTroubles(app),
     keyRequests(app),
   ])
   return found.flat().toSorted((one, other) => Number(other.isUrgent) - Number(one.isUrgent))
@@ -73,6 +75,26 @@ async function lowSponsors({ db }: App): Promise<ConsoleProblem[]> {
     .orderBy('sponsor.name')
     .execute()
   return rows.map(({ name, network }) => urgent((words) => words.low(name, network), '/console/networks'))
+}
+
+/** Events that do not reach an application: disabled webhooks, those that fail for over an hour, and dead events of a day. */
+async function webhookTroubles({ db }: App): Promise<ConsoleProblem[]> {
+  const troubles = await findTroubles(db)
+  const named = troubles.slice(0, MAX_NAMED).flatMap(({ id, clientId, disabledReason, failingSince, dead }) => {
+    const path = webhookPath(id)
+    return [
+      ...(disabledReason === 'secret' ? [urgent((words) => words.webhookSecret(id, clientId), path)] : []),
+      ...(disabledReason !== null && disabledReason !== 'secret'
+        ? [urgent((words) => words.webhookDisabled(id, clientId), path)]
+        : []),
+      ...(failingSince === null
+        ? []
+        : [minor((words) => words.webhookFailing(id, clientId, failingSince.toISOString()), path)]),
+      ...(dead === 0 ? [] : [minor((words) => words.webhookDead(id, clientId, String(dead)), path)]),
+    ]
+  })
+  const more = troubles.length - MAX_NAMED
+  return more <= 0 ? named : [...named, minor((words) => words.moreWebhooks(String(more)), '/console/webhooks')]
 }
 
 /** The cursors of all networks, and what the chains of this process know of their nodes, if it has any. */

@@ -17,6 +17,7 @@ import {
   time,
   transactionPath,
   userPath,
+  webhookPath,
 } from './layout.ts'
 
 /** Users on a page of results. */
@@ -27,15 +28,15 @@ const REQUEST_ID = /^[A-Za-z0-9-]{8,64}$/
 
 /**
  * Registers GET /console/search: `q`, `cursor`. Each way to search uses an index: ids and hashes of transactions, user ids,
- * addresses, beginnings of usernames and e-mail addresses, client ids.
+ * addresses, beginnings of usernames and e-mail addresses, client ids, ids of webhooks.
  */
 export function searchPage(app: App, door: ConsoleDoor): void {
   door.page('/console/search', async ({ words, query }) => {
     const texts = words.console.search
     const text = (query.q ?? '').trim().slice(0, MAX_TEXT)
-    const [ids, people, application] =
+    const [ids, people, application, webhook] =
       text === ''
-        ? [[], { people: [], nextCursor: null }, undefined]
+        ? [[], { people: [], nextCursor: null }, undefined, undefined]
         : await Promise.all([
             findTransactions(app, text),
             listPeople(app, { search: text, limit: ROWS, cursor: query.cursor }),
@@ -44,6 +45,7 @@ export function searchPage(app: App, door: ConsoleDoor): void {
               .select(['client_id', 'name'])
               .where('client_id', '=', text)
               .executeTakeFirst(),
+            app.db.selectFrom('webhooks').select(['id', 'client_id']).where('id', '=', text).executeTakeFirst(),
           ])
     const transactions = ids.map((id) => html`<li>!${linkTo(transactionPath(id), id)}</li>`)
     const users = people.people.map(
@@ -74,9 +76,14 @@ export function searchPage(app: App, door: ConsoleDoor): void {
               !${linkTo(applicationPath(application.client_id), application.name)} !${mono(application.client_id)}
             </li>`,
           ]
+    const webhooks =
+      webhook === undefined
+        ? []
+        : [html`<li>!${linkTo(webhookPath(webhook.id), webhook.id)} !${mono(webhook.client_id)}</li>`]
     const found = [
       list(texts.transactions, transactions),
       list(texts.applications, applications),
+      list(words.console.nav.webhooks, webhooks),
       list(texts.users, users),
     ].join('')
     const isNothing = found === ''

@@ -4,6 +4,7 @@ import { checksumAddress } from '../digits.ts'
 import { toHex } from '../hex.ts'
 import { fromWord } from '../store/bytes.ts'
 import type { TransactionRow } from '../transactions/intent.ts'
+import type { TroubleCode } from '../transactions/recovery/trouble.ts'
 import { readChange } from '../transactions/recovery/requested-changes.ts'
 import { inOrder } from '../transactions/read/transitions.ts'
 import { timeText } from '../texts/time.ts'
@@ -94,11 +95,21 @@ async function transactionContent(app: App, visit: ConsoleVisit, row: Transactio
         : time(words, one.broadcast_at),
   ])
   const body = html`!${doneHtml(words, query.done)}!${asked}
-  !${card(title, `${factsHtml(app, words, row, around)}${forms}`, 'h1')}
-  !${queue === null ? '' : card(texts.queue, queue)} !${callCard(words, row)}
+  !${card(title, `${answerHtml(words, row, queue)}${factsHtml(app, words, row, around)}${forms}`, 'h1')}
+  !${callCard(words, row)}
   !${card(texts.timeline, table(words, [texts.state, words.console.audit.at, texts.block], timeline, texts.timeline))}
   !${card(texts.attempts, `${table(words, ['Hash', texts.kind, texts.maxFee, texts.signedBy, texts.signedAt, texts.confirmed], tried, texts.attempts)}${html`<p class="muted"><small>${rules === null ? texts.signerDown : texts.rule}</small></p>`}`)}`
   return { place: 'other', title, body }
+}
+
+/** Renders what a visitor looks for first: why the write waits, or why it failed. */
+function answerHtml(words: Texts, { revert }: Pick<TransactionRow, 'revert'>, queue: string | null): string {
+  const texts = words.console.transaction
+  if (queue !== null)
+    return html`<h2>${texts.queue}</h2>
+      !${queue}`
+  const reason = (revert as { reason?: string } | null)?.reason
+  return reason === undefined ? '' : html`<p class="danger">${texts.revert}: ${reason}</p>`
 }
 
 type Around = { userId: string | null; application: string | null; network: string | null }
@@ -189,7 +200,8 @@ async function queueHtml({ db }: App, words: Texts, row: TransactionRow): Promis
         ]),
     wait === undefined || wait.trouble === null
       ? html`<p class="muted">${texts.noTrouble}</p>`
-      : html`<p>${texts.trouble(timeText(words, wait.since ?? row.created_at), wait.trouble)}</p>
+      : html`<p>${texts.troubles[wait.trouble as TroubleCode]}</p>
+          <p class="muted">${texts.trouble(timeText(words, wait.since ?? row.created_at), wait.trouble)}</p>
           !${wait.detail === null ? '' : html`<p class="muted" lang="en">${wait.detail}</p>`}`,
   ]
   return said.join('')

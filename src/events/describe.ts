@@ -88,10 +88,10 @@ export function describe(fact: WrittenFact): DescribedEvent[] {
       return [of(`webhook.${verb}`, String(key), shown)]
     }
     case 'lane': {
-      const { isStopped, reason, nonce, hash, createdAt } = data as LaneFact
-      // A stopped account is stopped again if another foreign transaction appears.
-      if (isStopped) return [of('account.stopped', `${createdAt} ${nonce} ${hash}`, { reason, nonce })]
-      return [of('account.resumed', createdAt, { nonce })]
+      const { isStopped, reason, nonce, hash } = data as LaneFact
+      // The foreign transaction: a stopped account is stopped again if another one appears.
+      const key = `${reason} ${nonce} ${hash}`
+      return [isStopped ? of('account.stopped', key, { reason, nonce }) : of('account.resumed', key, { nonce })]
     }
   }
 }
@@ -142,7 +142,7 @@ type AccountFact = {
   exportedAt: string | null
   wasExportedAt: string | null
 }
-type LaneFact = { isStopped: boolean; reason: string; nonce: number; hash: string | null; createdAt: string }
+type LaneFact = { isStopped: boolean; reason: string; nonce: number; hash: string | null }
 
 function describeAccount(
   { frozenAt, wasFrozenAt, unfrozenAt, exportedAt, wasExportedAt }: AccountFact,

@@ -1,13 +1,15 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
 import { sql } from 'kysely'
+import { age } from '../../test/lost-tail.ts'
 import { writing, type Writer, type Writing } from '../../test/writing.ts'
 import { writeContract } from '../contracts/write.ts'
 import { noteUser } from '../applications/registry.ts'
 import { toHex } from '../hex.ts'
-import { speedUpTransaction } from '../transactions/lanes/change.ts'
+import { interruptSteps } from '../transactions/crash-points.ts'
+import { cancelTransaction, speedUpTransaction } from '../transactions/lanes/change.ts'
 import { reconcileNonce } from '../transactions/recovery/reconcile.ts'
-import { markReplaced } from '../transactions/settle/states.ts'
+import { markFinal, markReplaced } from '../transactions/settle/states.ts'
 import { freezeAccount, unfreezeAccount } from '../users/freeze.ts'
 import { readTransaction } from '../transactions/read/read.ts'
 import { readEvents, type Feed } from './read.ts'
@@ -134,8 +136,47 @@ test('a nonce whose intent was never signed has no event when another transactio
   await sql`update transactions set hash = null, state = 'BOUND', transitions = '[]' where id = ${id}`.execute(world.db)
   await feed()
   await markReplaced(world.db, world.first.app, { id, hash: `0x${'5a'.repeat(32)}`, blockNumber: 1, blockHash: `0x${'5b'.repeat(32)}` }) // prettier-ignore
-  const ids = (await feed()).filter(({ userId }) => userId === 'DEV-untold').map(({ subject }) => subject)
-  assert.deepEqual([...new Set(ids)], [`transaction:${id}`])
+  assert.deepEqual(await transactionsOf('DEV-untold'), [`transaction:${id}`])
+  await markFinal(world.db, world.first.app, 31_337, 1)
+  assert.deepEqual(await transactionsOf('DEV-untold'), [`transaction:${id}`])
+})
+
+/** The events of a user's transactions: their ids without repeats. */
+const transactionsOf = async (userId: string) => [
+  ...new Set((await feed()).filter((one) => one.userId === userId).map(({ subject }) => subject)),
+]
+
+test('a nonce whose intent was abandoned before it was signed has no event, neither when it is filled, mined, retracted nor final', async () => {
+  const writer = await world.writer('abandoned')
+  const { app } = world.first
+  interruptSteps(app, (step) => {
+    if (step === 'after-bind') throw new Error('killed')
+  })
+  await assert.rejects(world.add(world.first, writer, 1, 'k'), /killed/)
+  interruptSteps(app, null)
+  const { answer } = await world.add(world.first, writer)
+  await age(app, 40)
+  const keeper = world.first.keeper()
+  await keeper.round()
+  const snapshot = await world.rpc('evm_snapshot')
+  await world.mine()
+  await world.rpc('evm_revert', snapshot)
+  await world.rpc('evm_mine')
+  await world.mine()
+  await keeper.round()
+  await keeper.stop()
+  for (let blocks = 0; blocks < 4; blocks++) await world.mine()
+  const { rows } = await sql<{ state: string; is_final: boolean }>`
+    select state, is_final from transactions where account_id = ${writer.accountId}::uuid and nonce = 0`.execute(
+    world.db,
+  )
+  assert.deepEqual(rows, [{ state: 'CANCELLED', is_final: true }])
+  assert.deepEqual(await transactionsOf('DEV-abandoned'), [`transaction:${answer.id}`])
+  // The cancellation of a write that its caller knows is told as before.
+  const { answer: known } = await world.add(world.first, writer)
+  await cancelTransaction(app, writer, known.id)
+  await world.mine()
+  assert.deepEqual(typesOf(about(await feed(), known.id)), ['submitted', 'resubmitted', 'cancelled'])
 })
 
 test('a user sees the events of their own account, and not those of others', async () => {

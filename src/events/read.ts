@@ -86,17 +86,19 @@ type EventRow = {
   user_id: string | null
 }
 
+/** `after`: for the next page. If there are no more events, it is the end of the feed. */
+export type EventPage = { events: WireEvent[]; after: number; isEnd: boolean }
+
 /**
  * Reads the events of a feed after a position, oldest first.
  * @param after   number of the last event that was read; null: from the oldest that is stored
- * @returns `after` for the next page. If there are no more events, it is the end of the feed.
  * @throws cursor_expired  events after the position were deleted
  */
 export async function readEvents(
   app: Pick<App, 'db' | 'networks'>,
   { clientId, accountId }: Feed,
   { after, types, limit }: { after: number | null; types: EventFilter; limit: number },
-): Promise<{ events: WireEvent[]; after: number; isEnd: boolean }> {
+): Promise<EventPage> {
   const whose: RawBuilder<unknown> = accountId === null ? sql`true` : sql`account_id = ${accountId}::uuid`
   const shown: RawBuilder<unknown> = accountId === null ? sql`not is_own` : sql`true`
   const wanted = types === null ? sql`true` : sql`type in (${sql.join(types.map((type) => sql.lit(type)))})`

@@ -150,6 +150,34 @@ test('streams that are opened at the same time count as well, whichever token of
   assert.equal(streams.filter(({ response }) => response.status === 200).length, 5)
 })
 
+test('requests that wait count as open streams do, whichever token of the user sends them, and leave their places when they end', async () => {
+  const [one, two] = [await here.person('erin'), await here.person('erin')]
+  const cursor = await newestCursor()
+  const leaving = new AbortController()
+  const statuses: number[] = []
+  const answers = [one, two].flatMap(({ token }) =>
+    Array.from({ length: 4 }, async () => {
+      const response = await fetch(`${here.facts.origin}/v1/events?cursor=${cursor}&wait=30`, {
+        headers: { authorization: `Bearer ${token}` },
+        signal: leaving.signal,
+      })
+      statuses.push(response.status)
+      return { status: response.status, retryAfter: response.headers.get('retry-after'), body: await response.json() }
+    }),
+  )
+  for (const answer of answers) answer.catch(() => {})
+  await until('three are rejected', () => statuses.length >= 3)
+  assert.deepEqual(statuses, [429, 429, 429])
+  const stream = await one.get('/v1/events', { accept: 'text/event-stream' })
+  assert.deepEqual([stream.status, stream.body.code], [429, 'rate_limited'])
+  // What is there is read without a place, and another user has places.
+  assert.equal((await one.get('/v1/events?limit=1')).status, 200)
+  assert.equal((await here.bob.get(`/v1/events?cursor=${cursor}&wait=1`)).status, 200)
+  leaving.abort()
+  await Promise.allSettled(answers)
+  await until('the places are free', async () => (await two.get(`/v1/events?cursor=${cursor}&wait=1`)).status === 200)
+})
+
 test('HEAD responds with the headers of a page, and opens no stream', async () => {
   const response = await fetch(`${here.facts.origin}/v1/events?wait=30&types=key.exported`, {
     method: 'HEAD',

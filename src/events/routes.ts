@@ -6,18 +6,19 @@
  * Tables: denials, events, facts, feeds, final_transfers, low_balances.
  */
 
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Static } from 'typebox'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import type { Reader } from '../http/bearer.ts'
 import { chainOf } from '../http/caller.ts'
-import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes } from './read.ts'
+import { takePlace } from './places.ts'
+import { cursorOf, feedOf, hasFeed, readEnds, readEventCursor, readEvents, readTypes, type EventPage } from './read.ts'
 import { endStreams, streamEvents } from './stream.ts'
 import { waitForEvents } from './watch.ts'
 import * as wire from './wire.ts'
 
-/** Registers GET /v1/events: scope `wallet:read`, machines `events:read`. Errors: invalid_cursor, cursor_expired. */
+/** Registers GET /v1/events: scope `wallet:read`, machines `events:read`. Errors: invalid_cursor, cursor_expired, rate_limited. */
 export function events(server: FastifyInstance, app: App): void {
   const closing = new AbortController()
   server.addHook('preClose', (done) => {
@@ -46,18 +47,38 @@ export function events(server: FastifyInstance, app: App): void {
       }
       const limit = Number(query.limit ?? '100')
       let page = await readEvents(app, feed, { after, types, limit })
-      const until = app.clock.ticks() + (isHead ? 0 : Number(query.wait ?? '0')) * 1_000
-      const gone = new AbortController()
-      reply.raw.once('close', () => gone.abort())
-      const signal = AbortSignal.any([closing.signal, gone.signal])
-      while (page.events.length === 0 && app.clock.ticks() < until && !signal.aborted && request.standAside()) {
-        if (page.isEnd) await waitForEvents(app, { clientId: feed.clientId, after: page.after }, { ms: until - app.clock.ticks(), signal }) // prettier-ignore
-        page = await readEvents(app, feed, { after: page.after, types, limit })
-      }
+      const ms = isHead ? 0 : Number(query.wait ?? '0') * 1_000
+      if (page.events.length === 0 && ms > 0)
+        page = await readLater(page, ms, AbortSignal.any([closing.signal, closingOf(reply)]))
       reply.header('x-next-cursor', cursorOf(page.after))
       return page.events
+
+      /** Reads again when there are events, for so many milliseconds. */
+      async function readLater(first: EventPage, waitMs: number, signal: AbortSignal): Promise<EventPage> {
+        const leavePlace = takePlace(app, feed)
+        try {
+          const until = app.clock.ticks() + waitMs
+          let next = first
+          while (next.events.length === 0 && app.clock.ticks() < until && !signal.aborted && request.standAside()) {
+            const left = until - app.clock.ticks()
+            if (next.isEnd)
+              await waitForEvents(app, { clientId: feed.clientId, after: next.after }, { ms: left, signal })
+            next = await readEvents(app, feed, { after: next.after, types, limit })
+          }
+          return next
+        } finally {
+          leavePlace()
+        }
+      }
     },
   )
+}
+
+/** Returns a signal that is aborted when the connection of a response is closed. */
+function closingOf(reply: FastifyReply): AbortSignal {
+  const gone = new AbortController()
+  reply.raw.once('close', () => gone.abort())
+  return gone.signal
 }
 
 /**

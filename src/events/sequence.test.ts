@@ -9,7 +9,7 @@ import type { RootDb } from '../store/db.ts'
 import { readEvents } from './read.ts'
 import { sequence } from './sequence.ts'
 import { deleteOldEvents } from './sweep.ts'
-import { noteTransfers } from './transfers.ts'
+import { noteFinalTransfers, noteTransfers } from './transfers.ts'
 
 /** EVENT_WRITES=20000 is the long form. */
 const WRITES = Number(process.env.EVENT_WRITES ?? 400)
@@ -265,6 +265,23 @@ test('an account that is stopped at another nonce while it is stopped has anothe
   assert.equal(new Set(rows.map((row) => (row as unknown as { id: string }).id)).size, 3)
 })
 
+test('an account that is stopped again by the transaction that the database has lost has the same events', async () => {
+  const { db } = database
+  await allowedAccount()
+  const stopAndResume = async (nonce: number, hash: string) => {
+    await sql`insert into stopped_lanes (chain_id, sender, nonce, hash, reason, created_at)
+      values (31337, '\\x01', ${nonce}, decode(${hash}, 'hex'), 'foreign_nonce', clock_timestamp())`.execute(db)
+    await sql`delete from stopped_lanes`.execute(db)
+    while ((await sequence(db)) > 0);
+  }
+  const ids = async () =>
+    (await sql<{ id: string }>`select id from events where account_id = ${ACCOUNT}::uuid and type in ('account.stopped', 'account.resumed') order by seq`.execute(db)).rows.map(({ id }) => id) // prettier-ignore
+  for (const [nonce, hash] of [[7, 'aa'], [7, 'aa'], [7, 'bb'], [8, 'aa']] as const) await stopAndResume(nonce, hash) // prettier-ignore
+  const [stopped, resumed, again, resumedAgain, ...others] = await ids()
+  assert.deepEqual([again, resumedAgain], [stopped, resumed])
+  assert.equal(new Set([stopped, resumed, ...others]).size, 6)
+})
+
 test('a block of a chain whose clock is far ahead does not stop the feeds', async () => {
   const { db } = database
   await allowedAccount()
@@ -272,6 +289,46 @@ test('a block of a chain whose clock is far ahead does not stop the feeds', asyn
     from decode(repeat('01', 20), 'hex') as word`.execute(db)
   await noteTransfers(db, 31_337, 'detected', 1)
   assert.equal(await sequence(db), 1)
+})
+
+test('deposits into a contract that is recognised as a wrapper later are detected then, and final after that', async () => {
+  const { db } = database
+  await allowedAccount()
+  const chainId = 31_338
+  await sql`update applications set chain_id = ${chainId}`.execute(db)
+  const place = sql`31338, 0, decode(repeat('00', 32), 'hex')`
+  await sql`insert into cursors (chain_id, block_number, block_hash, finalized_number, epoch) values (${place}, 10, 0)`.execute(
+    db,
+  )
+  await sql`insert into history_cursors (chain_id, block_number, block_hash, epoch) values (31338, 0, decode(repeat('00', 32), 'hex'), 0)`.execute(
+    db,
+  )
+  const through = async (number: number) => {
+    await sql`update cursors set finalized_number = ${number}::bigint where chain_id = ${chainId}`.execute(db)
+    await sql`update history_cursors set block_number = ${number}::bigint where chain_id = ${chainId}`.execute(db)
+    await noteFinalTransfers(db, chainId)
+  }
+  await through(10)
+  for (const block of [11, 20]) {
+    await sql`insert into transfers select ${ACCOUNT}::uuid, ${chainId}, ${block}, 0, 0, 0, 900, word, word, word, null, word, word, word, now(), false
+      from decode(repeat('02', 20), 'hex') as word`.execute(db)
+    await noteTransfers(db, chainId, 'detected', block)
+  }
+  const token = sql`chain_id = ${chainId} and address = decode(repeat('02', 20), 'hex')`
+  await sql`insert into tokens (chain_id, address, symbol, name, decimals, state, attempts)
+    values (${chainId}, decode(repeat('02', 20), 'hex'), '', '', 0, 'NEW', 0)`.execute(db)
+  const seen = async () => {
+    while ((await sequence(db)) > 0);
+    const { rows } = await sql<{ type: string; block: number }>`select type, (data ->> 'blockNumber')::int as block from events where chain_id = ${chainId} order by seq`.execute(db) // prettier-ignore
+    return rows.map(({ type, block }) => `${type.split('.')[1]} ${block}`)
+  }
+  await through(15)
+  assert.deepEqual(await seen(), [])
+  await sql`update tokens set is_wrapper = true, state = 'KNOWN' where ${token}`.execute(db)
+  assert.deepEqual(await seen(), ['detected 20'])
+  await sql`update tokens set is_wrapper = true, attempts = 1 where ${token}`.execute(db)
+  await through(20)
+  assert.deepEqual(await seen(), ['detected 20', 'finalized 20'])
 })
 
 test('a row that somebody damaged does not stop the feeds: its change is logged, and the next events come', async () => {

@@ -10,7 +10,7 @@ import { describe, type DescribedEvent, type WrittenFact } from './describe.ts'
 const LOOK_MS = 100
 /** facts per database transaction */
 const BATCH = 500
-/** milliseconds for which a process may stand still in its turn. Then the database ends its transaction, and another has its turn. */
+/** milliseconds for which a process may be stuck in its turn. Then the database ends its transaction, and another has its turn. */
 const MAX_STILL_MS = 5_000
 
 /** Moves facts into the feeds of applications until the process stops. Any number of replicas may run it: one works at a time. */

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { holds, verifyAccessToken, type Reader } from '../http/bearer.ts'
 import { slot } from '../state.ts'
+import { takePlace } from './places.ts'
 import { cursorOf, feedOf, hasFeed, readEvents, type EventFilter, type Feed } from './read.ts'
 import { waitForEvents } from './watch.ts'
 import type { WireEvent } from './wire.ts'
@@ -20,19 +21,15 @@ const MAX_UNSENT = 262_144
 const MAX_STALLED_MS = 60_000
 /** milliseconds for a client to read the rest of a stream that has ended */
 const LINGER_MS = 5_000
-/** streams of a user at one application */
-const MAX_PER_USER = 5
-/** streams of an application's server, and of all its users together */
-const MAX_PER_APPLICATION = 100
 /** events per read */
 const PAGE = 200
 
 /** Open streams of this process. */
-const streams = slot('streams of events', (_app: App) => new Set<Feed & { end: AbortController }>())
+const streams = slot('streams of events', (_app: App) => new Set<AbortController>())
 
 /** Ends all streams, so that the program can end: clients continue at another replica. */
 export function endStreams(app: App): void {
-  for (const { end } of streams.of(app)) end.abort()
+  for (const end of streams.of(app)) end.abort()
 }
 
 /**
@@ -50,25 +47,16 @@ export async function streamEvents(
   const { reader } = request
   const open = streams.of(app)
   const feed = feedOf(reader)
-  const others = [...open].filter((one) => one.clientId === feed.clientId && (one.accountId === null) === (feed.accountId === null)) // prettier-ignore
-  if (
-    others.length >= MAX_PER_APPLICATION ||
-    (feed.accountId !== null && others.filter(({ accountId }) => accountId === feed.accountId).length >= MAX_PER_USER)
-  )
-    // prettier-ignore
-    throw new AppError(
-      'rate_limited',
-      `A user may have ${MAX_PER_USER} open streams, and an application ${MAX_PER_APPLICATION}. Nothing was done. Close one, then retry.`,
-      { retryAfter: 5 },
-    )
-  // Counted before the first read: those that are opened meanwhile see it. Counted until the connection is done with it: what
-  // a client has not read takes memory until then.
-  const stream = { ...feed, end: new AbortController() }
-  open.add(stream)
+  // Taken before the first read: those that are opened meanwhile count it. Left when the connection is done with it: what a
+  // client has not read takes memory until then.
+  const leavePlace = takePlace(app, feed)
+  const end = new AbortController()
+  open.add(end)
   const { raw } = reply
   const leave = () => {
-    open.delete(stream)
-    stream.end.abort()
+    leavePlace()
+    open.delete(end)
+    end.abort()
   }
   raw.once('close', leave)
   if (raw.destroyed) leave()
@@ -86,7 +74,7 @@ export async function streamEvents(
     })
     raw.write(`retry: 1000\n\n`)
   })
-  void send(app, reader, raw, { first, types, signal: stream.end.signal })
+  void send(app, reader, raw, { first, types, signal: end.signal })
     .catch((error: unknown) => app.telemetry.log.debug('event_stream_ended', { clientId: reader.clientId }, error))
     .finally(() => endInTime(app, raw))
 }

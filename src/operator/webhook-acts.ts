@@ -13,6 +13,7 @@ import {
   updateWebhook,
   type UrlRules,
 } from '../webhooks/manage.ts'
+import { withoutQuery } from '../webhooks/shown-url.ts'
 import { recorded, type Actor } from './actions.ts'
 
 /**
@@ -56,7 +57,8 @@ export function webhookActs(
 const facts = (id: string) => async (db: Db) => {
   try {
     const { clientId, url, types, state, oldSecretEndsAt } = await readWebhook(db, { id, clientId: null })
-    return { clientId, url, types, state, oldSecretEndsAt }
+    // The query often has a token, and each viewer of the console may read the record.
+    return { clientId, url: withoutQuery(url), types, state, oldSecretEndsAt }
   } catch (error) {
     if (error instanceof AppError && error.code === 'not_found') return null
     throw error

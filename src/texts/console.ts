@@ -5,6 +5,7 @@ const en = {
   nav: {
     overview: 'Overview',
     applications: 'Applications',
+    webhooks: 'Webhooks',
     networks: 'Networks and sponsors',
     policy: 'Policy',
     audit: 'Audit log',
@@ -84,6 +85,15 @@ const en = {
     tokenKey: 'The signer does not trust the key of the present tokens. Run chatelaine signer trust-key.',
     policy: (a: string, b: string) =>
       `The content of SIGNER_POLICY_FILE is not in force: ${a}. Version ${b} remains in force. Sign a valid policy.`,
+    webhookDisabled: (a: string, b: string) =>
+      `Webhook ${a} of ${b} is disabled. Have the application repair its endpoint, send a test, then enable the webhook.`,
+    webhookSecret: (a: string, b: string) =>
+      `Webhook ${a} of ${b} is disabled: its secret cannot be decrypted. Rotate the secret, then enable the webhook.`,
+    webhookFailing: (a: string, b: string, c: string) =>
+      `Webhook ${a} of ${b} has failed since ${c}. Read its last failure, and inform the application.`,
+    webhookDead: (a: string, b: string, c: string) =>
+      `Webhook ${a} of ${b} has dead events of the last day: ${c}. Redeliver them when its endpoint works.`,
+    moreWebhooks: (a: string) => `${a} further webhooks have problems. See the list of webhooks.`,
     exports: (a: string) => `Users have requested ${a} keys. Check the requests with chatelaine account exports.`,
   },
   operators: {
@@ -106,6 +116,11 @@ const en = {
     resume: 'Resume the application',
     'rotate-secret': 'Rotate the secret',
     'reset-secret': 'Reset the secret, end all old ones',
+    'test-webhook': 'Send a test event',
+    'redeliver-event': 'Send an event again',
+    'replay-webhook': 'Replay a time range',
+    'enable-webhook': 'Enable the webhook',
+    'rotate-webhook-secret': 'Rotate the webhook secret',
     'create-sponsor': 'Create a sponsor',
     'set-network': 'Set limits for sponsors',
     'cancel-transaction': 'Cancel the transaction',
@@ -149,6 +164,19 @@ const en = {
     stopped: (a: string) => `The account is stopped since ${a}. An operator must resume it.`,
     behind: (a: string, b: string) => `Earlier open nonces of the account: ${a}. The first one is ${b}.`,
     trouble: (a: string, b: string) => `Since ${a}: ${b}`,
+    troubles: {
+      insufficient_funds: 'The account cannot pay for the gas. Send funds to it, or give its application a gas budget.',
+      fee_cap_reached:
+        'The network requires a higher fee than the operator allows. The write continues when the fee falls, or with a higher fee cap.',
+      fee_too_low_for_market: 'The network requires a higher fee. A server bumps the fee.',
+      policy_denied: 'The signer’s policy rejects the signature.',
+      account_frozen: 'The account is frozen. Unfreeze it to continue.',
+      application_suspended: 'The application is suspended. Resume it to continue.',
+      rejected_by_nodes: 'Nodes reject the transaction. Their response is below.',
+      nonce_used_elsewhere: 'Another transaction used the nonce. Look for a use of the key outside of this service.',
+      node_unreachable: 'No node responds. The write continues when one does.',
+      signer_unavailable: 'The signer does not respond. The write continues when it does.',
+    },
     noTrouble: 'No server has recorded a problem.',
     carrier: (a: string) => `Sent in the sponsor’s transaction ${a}`,
     sponsored: 'The sponsor pays and bumps the fee. The user can cancel it.',
@@ -214,6 +242,40 @@ const en = {
     limitsHint: 'An empty quota is unlimited. Without a gas budget, sponsors pay nothing.',
     contracts: 'Sponsors pay for',
     anyContract: 'writes to any address',
+  },
+  webhook: {
+    url: 'URL',
+    types: 'Event types',
+    all: 'all',
+    filter: 'Show these',
+    reason: 'Disabled because',
+    reasons: {
+      gone: 'the endpoint responded with 410',
+      failing: 'five days without success',
+      secret: 'its secret cannot be decrypted: rotate it',
+    },
+    nextProbe: 'Next attempt',
+    behind: 'Events behind',
+    oldest: 'oldest',
+    dead: 'Dead events',
+    delivered: 'Delivered events',
+    lastSuccess: 'Last success',
+    lastFailure: 'Last failure',
+    never: 'never',
+    formerSecret: 'Former secret signs until',
+    replay: 'Replay since',
+    replayed: (a: string, b: string) => `${a} delivered, ${b} failures in a row`,
+    notAllowed: 'Nothing is sent: the application is suspended, or lacks the permission events:read.',
+    requested:
+      'Requested. A server of the API sends the event within seconds. Reload this page to see the result in the log.',
+    event: 'Event id',
+    attempt: 'Attempts',
+    deleted: 'deleted',
+    log: 'Log of attempts',
+    logHint: 'Failed attempts, tests and repeats by hand of the last seven days. The start of each response.',
+    notSent: 'not sent yet',
+    from: 'From (UTC)',
+    until: 'Until (UTC), empty: now',
   },
   networks: {
     name: 'Network',
@@ -297,6 +359,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: 'Übersicht',
       applications: 'Anwendungen',
+      webhooks: 'Webhooks',
       networks: 'Netzwerke und Sponsoren',
       policy: 'Richtlinie',
       audit: 'Protokoll der Eingriffe',
@@ -364,23 +427,32 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       blocked: (a: string, b: string, c: string) =>
         `${a} kann den Block nach ${b} nicht lesen: ${c}. Prüfen Sie den Knoten, oder fügen Sie einen weiteren hinzu.`,
       behind: (a: string, b: string, c: string) =>
-        `${a} ist bei Block ${b}, die Knoten melden Block ${c}. Prüfen Sie das Protokoll des Servers.`,
+        `${a} steht bei Block ${b}, die Knoten melden Block ${c}. Prüfen Sie das Protokoll des Servers.`,
       silent: (a: string, b: string) =>
         `Die Knoten von ${a} antworten seit ${b} s nicht. Prüfen Sie die Knoten und ihre URLs.`,
       unfollowed: (a: string) => `Kein Server folgt ${a}. Starten Sie einen API-Server mit Knoten dieses Netzwerks.`,
       history: (a: string, b: string, c: string) =>
-        `Der Verlauf von ${a} ist bei Block ${b}, die Transaktionen sind bei Block ${c}. Prüfen Sie das Protokoll des Servers.`,
-      backfill: (a: string, b: string) => `Der Nachtrag von ${a} wartet: ${b} Prüfen Sie den Knoten.`,
+        `Der Verlauf von ${a} steht bei Block ${b}, die Transaktionen stehen bei Block ${c}. Prüfen Sie das Protokoll des Servers.`,
+      backfill: (a: string, b: string) => `Das Nachladen des Verlaufs von ${a} wartet: ${b} Prüfen Sie den Knoten.`,
       signer:
         'Der Signaturdienst antwortet nicht. Nichts wird unterschrieben. Starten Sie ihn, und prüfen Sie sein Protokoll.',
       revocations:
-        'Dem Signaturdienst fehlt eine frische Sperrliste, er nimmt keine Token an. Prüfen Sie, ob ein Anmeldeserver läuft.',
+        'Dem Signaturdienst fehlt eine aktuelle Sperrliste, deshalb nimmt er keine Token an. Prüfen Sie, ob ein Anmeldeserver läuft.',
       masterKey: (a: string) =>
         `Der Hauptschlüssel (KEK) des Signaturdienstes ist nicht nutzbar: ${a}. Beheben Sie das vor seinem nächsten Start.`,
       tokenKey:
         'Der Signaturdienst vertraut dem Schlüssel der jetzigen Token nicht. Führen Sie chatelaine signer trust-key aus.',
       policy: (a: string, b: string) =>
         `Der Inhalt von SIGNER_POLICY_FILE gilt nicht: ${a}. Version ${b} gilt weiter. Unterschreiben Sie eine gültige Richtlinie.`,
+      webhookDisabled: (a: string, b: string) =>
+        `Der Webhook ${a} von ${b} ist abgeschaltet. Lassen Sie die Anwendung ihren Endpunkt reparieren, senden Sie einen Test und schalten Sie den Webhook dann ein.`,
+      webhookSecret: (a: string, b: string) =>
+        `Der Webhook ${a} von ${b} ist abgeschaltet: Sein Geheimnis lässt sich nicht entschlüsseln. Erneuern Sie das Geheimnis und schalten Sie den Webhook dann ein.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `Der Webhook ${a} von ${b} schlägt seit ${c} fehl. Lesen Sie den letzten Fehler und benachrichtigen Sie die Anwendung.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `Der Webhook ${a} von ${b} hat aufgegebene Ereignisse des letzten Tages: ${c}. Senden Sie sie erneut, sobald der Endpunkt antwortet.`,
+      moreWebhooks: (a: string) => `${a} weitere Webhooks haben Probleme. Sie stehen in der Liste der Webhooks.`,
       exports: (a: string) =>
         `Benutzer haben ${a} Schlüssel angefordert. Prüfen Sie die Anträge mit chatelaine account exports.`,
     },
@@ -404,6 +476,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Anwendung freigeben',
       'rotate-secret': 'Geheimnis wechseln',
       'reset-secret': 'Geheimnis zurücksetzen, alle alten beenden',
+      'test-webhook': 'Testereignis senden',
+      'redeliver-event': 'Ereignis erneut senden',
+      'replay-webhook': 'Zeitraum erneut senden',
+      'enable-webhook': 'Webhook einschalten',
+      'rotate-webhook-secret': 'Geheimnis des Webhooks erneuern',
       'create-sponsor': 'Sponsor anlegen',
       'set-network': 'Grenzen für Sponsoren setzen',
       'cancel-transaction': 'Transaktion abbrechen',
@@ -447,6 +524,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Das Konto ist seit ${a} angehalten. Ein Betreiber muss es fortsetzen.`,
       behind: (a: string, b: string) => `Frühere offene Nonces des Kontos: ${a}. Die erste ist ${b}.`,
       trouble: (a: string, b: string) => `Seit ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Das Konto kann das Gas nicht bezahlen. Senden Sie ihm Guthaben, oder geben Sie seiner Anwendung ein Gasbudget.',
+        fee_cap_reached:
+          'Das Netzwerk verlangt eine höhere Gebühr, als der Betreiber erlaubt. Es geht weiter, wenn die Gebühr sinkt oder die Obergrenze erhöht wird.',
+        fee_too_low_for_market: 'Das Netzwerk verlangt eine höhere Gebühr. Ein Server erhöht sie.',
+        policy_denied: 'Die Richtlinie des Signaturdienstes lehnt die Signatur ab.',
+        account_frozen: 'Das Konto ist eingefroren. Heben Sie das Einfrieren auf, damit es weitergeht.',
+        application_suspended: 'Die Anwendung ist gesperrt. Geben Sie sie frei, damit es weitergeht.',
+        rejected_by_nodes: 'Die Knoten lehnen die Transaktion ab. Ihre Antwort steht unten.',
+        nonce_used_elsewhere:
+          'Eine andere Transaktion hat die Nonce verbraucht. Prüfen Sie, ob der Schlüssel außerhalb dieses Dienstes benutzt wird.',
+        node_unreachable: 'Kein Knoten antwortet. Es geht weiter, sobald einer antwortet.',
+        signer_unavailable: 'Der Signaturdienst antwortet nicht. Es geht weiter, sobald er antwortet.',
+      },
       noTrouble: 'Kein Server hat ein Problem vermerkt.',
       carrier: (a: string) => `Gesendet in der Transaktion ${a} des Sponsors`,
       sponsored: 'Der Sponsor zahlt und erhöht die Gebühr. Der Benutzer kann abbrechen.',
@@ -456,7 +548,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       rule: 'Alles Unterschriebene, mit Regel und Nachweis, steht im Protokoll des Signaturdienstes.',
       signedBy: 'Regel des Signaturdienstes',
       signerDown: 'Der Signaturdienst antwortet nicht, seine Regeln sind unbekannt.',
-      runAgain: 'An ihrem Block noch einmal ausführen',
+      runAgain: 'Im selben Block noch einmal ausführen',
       runAgainHint:
         'Simuliert den Aufruf auf den Zuständen vor und nach seinem Block. Nichts wird gesendet oder gespeichert.',
       noNode: 'Dieses Programm öffnet keinen Knoten. Führen Sie dies gegen einen Knoten des Netzwerks aus:',
@@ -478,10 +570,10 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       readyAt: (a: string) => `abholbar ab ${a}`,
       identities: 'Identitäten',
       email: 'E-Mail',
-      username: 'Anzeigename',
+      username: 'Name',
       signedIn: 'Letzte Anmeldung',
       never: 'nie',
-      browsers: 'Browser-Sitzungen',
+      browsers: 'Browser',
       applications: 'Anwendungen mit Zugriff',
       permissions: 'Rechte',
       limits: 'Gas von Sponsoren, letzter Tag, und Grenze je Benutzer',
@@ -493,7 +585,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     application: {
       clientId: 'Client-ID',
-      name: 'Bezeichnung',
+      name: 'Name',
       network: 'Netzwerk',
       kind: 'Art',
       state: 'Zustand',
@@ -510,9 +602,44 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       since: 'Seit',
       perUser: 'Gasbudget eines Benutzers in 24 Stunden, Wei',
       perApplication: 'Gasbudget aller Benutzer in 24 Stunden, Wei',
-      limitsHint: 'Ein leeres Kontingent ist unbegrenzt. Ohne Gasbudget zahlen Sponsoren nichts.',
+      limitsHint: 'Ein leeres Feld hebt das Kontingent auf. Ohne Gasbudget zahlen Sponsoren nichts.',
       contracts: 'Sponsoren zahlen für',
       anyContract: 'Schreibvorgänge an jede Adresse',
+    },
+    webhook: {
+      url: 'URL',
+      types: 'Ereignistypen',
+      all: 'alle',
+      filter: 'Anzeigen',
+      reason: 'Abgeschaltet, weil',
+      reasons: {
+        gone: 'der Endpunkt mit 410 geantwortet hat',
+        failing: 'fünf Tage lang nichts zugestellt wurde',
+        secret: 'sein Geheimnis sich nicht entschlüsseln lässt: erneuern Sie es',
+      },
+      nextProbe: 'Nächster Versuch',
+      behind: 'Wartende Ereignisse',
+      oldest: 'das älteste',
+      dead: 'Aufgegebene Ereignisse',
+      delivered: 'Zugestellte Ereignisse',
+      lastSuccess: 'Letzter Erfolg',
+      lastFailure: 'Letzter Fehler',
+      never: 'nie',
+      formerSecret: 'Früheres Geheimnis signiert bis',
+      replay: 'Wiederholung seit',
+      replayed: (a: string, b: string) => `${a} zugestellt, ${b} Fehler in Folge`,
+      notAllowed: 'Nichts wird gesendet: Die Anwendung ist gesperrt oder hat die Berechtigung events:read nicht.',
+      requested:
+        'Angefordert. Ein API-Server sendet das Ereignis binnen Sekunden. Laden Sie diese Seite neu, um das Ergebnis in der Liste der Versuche zu sehen.',
+      event: 'Ereignis-ID',
+      attempt: 'Versuche',
+      deleted: 'gelöscht',
+      log: 'Liste der Versuche',
+      logHint:
+        'Fehlgeschlagene Versuche, Tests und manuelle Wiederholungen der letzten sieben Tage. Von jeder Antwort der Anfang.',
+      notSent: 'noch nicht gesendet',
+      from: 'Von (UTC)',
+      until: 'Bis (UTC), leer: jetzt',
     },
     networks: {
       name: 'Netzwerk',
@@ -532,7 +659,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       sponsorName: 'Name des Sponsors',
       limits: {
         sponsorPerDay: 'Grenze aller Sponsoren je Tag, Wei',
-        sponsorLow: 'Guthaben, unter dem ein Sponsor als knapp gilt, Wei',
+        sponsorLow: 'Guthaben, unter dem ein Sponsor zu wenig hat, Wei',
         pagesPerUser: 'Kontoseiten: Gasbudget eines Benutzers in 24 Stunden, Wei',
         pagesPerDay: 'Kontoseiten: Gasbudget aller Benutzer in 24 Stunden, Wei',
       },
@@ -540,19 +667,19 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'Alle Grenzen werden zusammen gesetzt. Ein leeres Feld hebt seine Grenze auf. Die Kontoseiten brauchen beide Beträge oder keinen.',
       pagesSpent: 'In 24 Stunden für die Kontoseiten ausgegeben',
       pagesSendNothing: 'Die Kontoseiten haben kein Gasbudget, deshalb können Benutzer von dort nichts senden.',
-      pagesNoBudget: 'Die Kontoseiten haben kein Gasbudget: Benutzer zahlen selbst, was sie von dort senden.',
+      pagesNoBudget: 'Die Kontoseiten haben kein Gasbudget: Wer von dort sendet, zahlt das Gas selbst.',
       fromSettings: 'Die Einstellungen des Servers legen dieses Netzwerk fest.',
     },
     policy: {
       builtIn: 'Keine Richtliniendatei ist gesetzt. Die eingebauten Regeln gelten.',
-      version: 'Fassung',
+      version: 'Version',
       hash: 'Prüfsumme',
       state: 'Zustand',
       rules: 'Regeln',
       asks: 'Fragt Benutzer um Zustimmung',
       yes: 'ja',
       since: 'Gilt seit',
-      problem: 'Hindernis',
+      problem: 'Problem',
       hint: 'Richtlinien werden außerhalb dieser Installation unterschrieben. Prüfen Sie Entwürfe mit chatelaine policy check.',
       draft: 'Entwurf prüfen',
       draftLabel: 'Richtlinie oder unterschriebene Datei',
@@ -590,7 +717,8 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     pages: 'Pages de la console',
     nav: {
       overview: 'Vue d’ensemble',
-      applications: 'Toutes les applications',
+      applications: 'Applications',
+      webhooks: 'Webhooks',
       networks: 'Réseaux et sponsors',
       policy: 'Règles de signature',
       audit: 'Journal d’audit',
@@ -608,9 +736,9 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       label: 'Identifiant ou hash de transaction, adresse, utilisateur ou nom',
       title: 'Résultats de la recherche',
       none: 'Aucune transaction, aucun utilisateur et aucune application ne correspond à ce texte.',
-      transactions: 'Transactions trouvées',
+      transactions: 'Transactions',
       users: 'Utilisateurs',
-      applications: 'Applications trouvées',
+      applications: 'Applications',
       logCommand:
         'Un identifiant de requête est dans le journal, pas dans la base. Cherchez dans le journal de chaque serveur :',
     },
@@ -676,6 +804,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'Le service de signature ne fait pas confiance à la clé des jetons actuels. Lancez chatelaine signer trust-key.',
       policy: (a: string, b: string) =>
         `Le contenu de SIGNER_POLICY_FILE n’est pas en vigueur\u202f: ${a}. La version ${b} le reste. Signez des règles valides.`,
+      webhookDisabled: (a: string, b: string) =>
+        `Le webhook ${a} de ${b} est désactivé. Faites réparer le point d’accès par l’application, envoyez un test, puis activez le webhook.`,
+      webhookSecret: (a: string, b: string) =>
+        `Le webhook ${a} de ${b} est désactivé\u202f: son secret ne peut pas être déchiffré. Renouvelez le secret, puis activez le webhook.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `Le webhook ${a} de ${b} échoue depuis ${c}. Lisez son dernier échec et informez l’application.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `Le webhook ${a} de ${b} a des événements abandonnés le dernier jour\u202f: ${c}. Renvoyez-les quand le point d’accès fonctionne.`,
+      moreWebhooks: (a: string) => `${a} autres webhooks ont des problèmes. Consultez la liste des webhooks.`,
       exports: (a: string) =>
         `Des utilisateurs ont demandé ${a} clés. Vérifiez les demandes avec chatelaine account exports.`,
     },
@@ -699,6 +836,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Rétablir l’application',
       'rotate-secret': 'Renouveler le secret',
       'reset-secret': 'Réinitialiser le secret, révoquer les anciens',
+      'test-webhook': 'Envoyer un événement de test',
+      'redeliver-event': 'Renvoyer un événement',
+      'replay-webhook': 'Renvoyer une période',
+      'enable-webhook': 'Activer le webhook',
+      'rotate-webhook-secret': 'Renouveler le secret du webhook',
       'create-sponsor': 'Créer un sponsor',
       'set-network': 'Fixer les limites des sponsors',
       'cancel-transaction': 'Annuler la transaction',
@@ -713,10 +855,10 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     back: 'Retour',
     transaction: {
-      title: (a: string) => `La transaction ${a}`,
+      title: (a: string) => `Transaction ${a}`,
       state: 'État',
       user: 'Utilisateur',
-      application: 'Par l’application',
+      application: 'Application',
       network: 'Réseau',
       block: 'Bloc',
       isFinal: 'définitif',
@@ -731,7 +873,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       signedAt: 'Signée',
       kind: 'Nature',
       kinds: {
-        write: 'l’écriture',
+        write: 'transaction',
         cancel: 'annulation',
       },
       maxFee: 'Frais maximaux par gas, gwei',
@@ -742,6 +884,21 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `Le compte est arrêté depuis ${a}. Un opérateur doit le relancer.`,
       behind: (a: string, b: string) => `Nonces antérieurs ouverts du compte\u202f: ${a}. Le premier est ${b}.`,
       trouble: (a: string, b: string) => `Depuis ${a}\u202f: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'Le compte ne peut pas payer le gas. Envoyez-lui des fonds, ou donnez un budget de gas à son application.',
+        fee_cap_reached:
+          'Le réseau demande des frais plus élevés que ce que permet l’opérateur. L’écriture reprend quand les frais baissent, ou avec un plafond plus élevé.',
+        fee_too_low_for_market: 'Le réseau demande des frais plus élevés. Un serveur les augmente.',
+        policy_denied: 'Les règles du service de signature refusent cette signature.',
+        account_frozen: 'Le compte est gelé. Dégelez-le pour continuer.',
+        application_suspended: 'L’application est suspendue. Rétablissez-la pour continuer.',
+        rejected_by_nodes: 'Les nœuds refusent la transaction. Leur réponse est ci-dessous.',
+        nonce_used_elsewhere:
+          'Une autre transaction a utilisé le nonce. Vérifiez si la clé est utilisée en dehors de ce service.',
+        node_unreachable: 'Aucun nœud ne répond. L’écriture reprend dès que l’un d’eux répond.',
+        signer_unavailable: 'Le service de signature ne répond pas. L’écriture reprend dès qu’il répond.',
+      },
       noTrouble: 'Aucun serveur n’a noté de problème.',
       carrier: (a: string) => `Envoyée dans la transaction ${a} du sponsor`,
       sponsored: 'Le sponsor paie et augmente les frais. L’utilisateur peut annuler.',
@@ -762,7 +919,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     },
     user: {
       title: (a: string) => `Utilisateur ${a}`,
-      address: 'L’adresse',
+      address: 'Adresse',
       notAttested: 'non attestée par le service de signature',
       created: 'Créé',
       frozen: 'Gelé',
@@ -804,9 +961,43 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       since: 'Depuis',
       perUser: 'Budget de gas d’un utilisateur en 24 heures, wei',
       perApplication: 'Budget de gas de tous les utilisateurs en 24 heures, wei',
-      limitsHint: 'Un quota vide est illimité. Sans budget de gas, les sponsors ne paient rien.',
+      limitsHint: 'Un champ vide supprime le quota. Sans budget de gas, les sponsors ne paient rien.',
       contracts: 'Les sponsors paient pour',
       anyContract: 'les écritures vers toute adresse',
+    },
+    webhook: {
+      url: 'URL',
+      types: 'Types d’événements',
+      all: 'tous',
+      filter: 'Afficher',
+      reason: 'Désactivé car',
+      reasons: {
+        gone: 'le point d’accès a répondu 410',
+        failing: 'aucun succès pendant cinq jours',
+        secret: 'son secret ne peut pas être déchiffré\u202f: renouvelez-le',
+      },
+      nextProbe: 'Prochaine tentative',
+      behind: 'Événements en attente',
+      oldest: 'le plus ancien',
+      dead: 'Événements abandonnés',
+      delivered: 'Événements livrés',
+      lastSuccess: 'Dernier succès',
+      lastFailure: 'Dernier échec',
+      never: 'jamais',
+      formerSecret: 'L’ancien secret signe jusqu’à',
+      replay: 'Renvoi depuis',
+      replayed: (a: string, b: string) => `${a} livrés, ${b} échecs de suite`,
+      notAllowed: 'Rien n’est envoyé\u202f: l’application est suspendue ou n’a pas la permission events:read.',
+      requested:
+        'Demandé. Un serveur de l’API envoie l’événement en quelques secondes. Rechargez cette page pour voir le résultat dans le journal.',
+      event: 'Identifiant de l’événement',
+      attempt: 'Tentatives',
+      deleted: 'supprimé',
+      log: 'Journal des tentatives',
+      logHint: 'Tentatives échouées, tests et renvois manuels des sept derniers jours. Le début de chaque réponse.',
+      notSent: 'pas encore envoyé',
+      from: 'De (UTC)',
+      until: 'À (UTC), vide\u202f: maintenant',
     },
     networks: {
       name: 'Réseau',
@@ -817,7 +1008,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       ago: (a: string) => `il y a ${a} s`,
       gas: 'Gas payé par',
       spent: 'Dépensé par les sponsors, dernier jour',
-      sponsors: 'Liste des sponsors',
+      sponsors: 'Sponsors',
       balance: 'Solde',
       days: 'Jours restants',
       open: 'Transactions ouvertes',
@@ -826,7 +1017,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       sponsorName: 'Nom du sponsor',
       limits: {
         sponsorPerDay: 'Limite de tous les sponsors par jour, wei',
-        sponsorLow: 'Solde en dessous duquel un sponsor est à court, wei',
+        sponsorLow: 'Solde en dessous duquel le sponsor est signalé, wei',
         pagesPerUser: 'Pages de compte : budget de gas d’un utilisateur en 24 heures, wei',
         pagesPerDay: 'Pages de compte : budget de gas de tous les utilisateurs en 24 heures, wei',
       },
@@ -836,12 +1027,12 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       pagesSendNothing:
         'Les pages de compte n’ont pas de budget de gas : les utilisateurs ne peuvent rien envoyer depuis ces pages.',
       pagesNoBudget:
-        'Les pages de compte n’ont pas de budget de gas : les utilisateurs paient ce qu’ils envoient depuis ces pages.',
+        'Les pages de compte n’ont pas de budget de gas : les utilisateurs y paient eux-mêmes le gas de leurs envois.',
       fromSettings: 'La configuration du serveur définit ce réseau.',
     },
     policy: {
       builtIn: 'Aucun fichier de règles n’est défini. Les règles intégrées sont en vigueur.',
-      version: 'Numéro de version',
+      version: 'Version',
       hash: 'Empreinte',
       state: 'État',
       rules: 'Règles',
@@ -887,6 +1078,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: 'Resumen',
       applications: 'Aplicaciones',
+      webhooks: 'Webhooks',
       networks: 'Redes y patrocinadores',
       policy: 'Política',
       audit: 'Registro de auditoría',
@@ -969,6 +1161,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
         'El servicio de firma no confía en la clave de los tokens actuales. Ejecuta chatelaine signer trust-key.',
       policy: (a: string, b: string) =>
         `El contenido de SIGNER_POLICY_FILE no está en vigor: ${a}. La versión ${b} sigue en vigor. Firma una política válida.`,
+      webhookDisabled: (a: string, b: string) =>
+        `El webhook ${a} de ${b} está desactivado. Pide a la aplicación que repare su destino, envía una prueba y activa el webhook.`,
+      webhookSecret: (a: string, b: string) =>
+        `El webhook ${a} de ${b} está desactivado: su secreto no se puede descifrar. Renueva el secreto y activa el webhook.`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `El webhook ${a} de ${b} falla desde ${c}. Lee su último error e informa a la aplicación.`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `El webhook ${a} de ${b} tiene eventos abandonados en el último día: ${c}. Reenvíalos cuando su destino funcione.`,
+      moreWebhooks: (a: string) => `${a} webhooks más tienen problemas. Consulta la lista de webhooks.`,
       exports: (a: string) =>
         `Los usuarios han solicitado ${a} claves. Comprueba las solicitudes con chatelaine account exports.`,
     },
@@ -992,6 +1193,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'Reanudar la aplicación',
       'rotate-secret': 'Rotar el secreto',
       'reset-secret': 'Restablecer el secreto y anular los antiguos',
+      'test-webhook': 'Enviar un evento de prueba',
+      'redeliver-event': 'Reenviar un evento',
+      'replay-webhook': 'Reenviar un periodo',
+      'enable-webhook': 'Activar el webhook',
+      'rotate-webhook-secret': 'Renovar el secreto del webhook',
       'create-sponsor': 'Crear un patrocinador',
       'set-network': 'Fijar límites de patrocinadores',
       'cancel-transaction': 'Cancelar la transacción',
@@ -1035,6 +1241,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `La cuenta está parada desde ${a}. Un operador debe reanudarla.`,
       behind: (a: string, b: string) => `Nonces anteriores abiertos de la cuenta: ${a}. El primero es ${b}.`,
       trouble: (a: string, b: string) => `Desde ${a}: ${b}`,
+      troubles: {
+        insufficient_funds:
+          'La cuenta no puede pagar el gas. Envíale fondos o da un presupuesto de gas a su aplicación.',
+        fee_cap_reached:
+          'La red pide una comisión más alta de la que permite el operador. Continúa cuando baje la comisión o se suba el límite.',
+        fee_too_low_for_market: 'La red pide una comisión más alta. Un servidor la aumenta.',
+        policy_denied: 'La política del servicio de firma rechaza la firma.',
+        account_frozen: 'La cuenta está congelada. Descongélala para continuar.',
+        application_suspended: 'La aplicación está suspendida. Reactívala para continuar.',
+        rejected_by_nodes: 'Los nodos rechazan la transacción. Su respuesta está abajo.',
+        nonce_used_elsewhere: 'Otra transacción usó el nonce. Comprueba si la clave se usa fuera de este servicio.',
+        node_unreachable: 'Ningún nodo responde. Continúa en cuanto uno responda.',
+        signer_unavailable: 'El servicio de firma no responde. Continúa en cuanto responda.',
+      },
       noTrouble: 'Ningún servidor ha anotado un problema.',
       carrier: (a: string) => `Enviada en la transacción ${a} del patrocinador`,
       sponsored: 'El patrocinador paga y aumenta la comisión. El usuario puede cancelar.',
@@ -1101,6 +1321,41 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       contracts: 'Los patrocinadores pagan',
       anyContract: 'escrituras a cualquier dirección',
     },
+    webhook: {
+      url: 'URL',
+      types: 'Tipos de eventos',
+      all: 'todos',
+      filter: 'Mostrar',
+      reason: 'Desactivado porque',
+      reasons: {
+        gone: 'el destino respondió con 410',
+        failing: 'no hubo éxito en cinco días',
+        secret: 'su secreto no se puede descifrar: renuévalo',
+      },
+      nextProbe: 'Próximo intento',
+      behind: 'Eventos pendientes',
+      oldest: 'el más antiguo',
+      dead: 'Eventos abandonados',
+      delivered: 'Eventos entregados',
+      lastSuccess: 'Último éxito',
+      lastFailure: 'Último error',
+      never: 'nunca',
+      formerSecret: 'El secreto anterior firma hasta',
+      replay: 'Reenvío desde',
+      replayed: (a: string, b: string) => `${a} entregados, ${b} errores seguidos`,
+      notAllowed: 'No se envía nada: la aplicación está suspendida o no tiene el permiso events:read.',
+      requested:
+        'Solicitado. Un servidor de la API envía el evento en segundos. Recarga esta página para ver el resultado en el registro.',
+      event: 'ID del evento',
+      attempt: 'Intentos',
+      deleted: 'eliminado',
+      log: 'Registro de intentos',
+      logHint:
+        'Intentos fallidos, pruebas y reenvíos manuales de los últimos siete días. El comienzo de cada respuesta.',
+      notSent: 'aún no enviado',
+      from: 'Desde (UTC)',
+      until: 'Hasta (UTC), vacío: ahora',
+    },
     networks: {
       name: 'Red',
       transactions: 'Transacciones en el bloque',
@@ -1129,7 +1384,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       pagesSendNothing:
         'Las páginas de la cuenta no tienen presupuesto de gas, así que los usuarios no pueden enviar nada desde ellas.',
       pagesNoBudget:
-        'Las páginas de la cuenta no tienen presupuesto de gas: los usuarios pagan lo que envían desde ellas.',
+        'Las páginas de la cuenta no tienen presupuesto de gas: los usuarios pagan ellos mismos el gas de sus envíos.',
       fromSettings: 'La configuración del servidor define esta red.',
     },
     policy: {
@@ -1180,6 +1435,7 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
     nav: {
       overview: '概要',
       applications: 'アプリケーション',
+      webhooks: 'Webhook一覧',
       networks: 'ネットワークとスポンサー',
       policy: 'ポリシー',
       audit: '監査記録',
@@ -1259,6 +1515,15 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       tokenKey: '署名サービスが現在のトークンの鍵を信頼していません。chatelaine signer trust-key を実行してください。',
       policy: (a: string, b: string) =>
         `SIGNER_POLICY_FILE の内容は有効になっていません: ${a}。バージョン ${b} が引き続き有効です。正しいポリシーに署名してください。`,
+      webhookDisabled: (a: string, b: string) =>
+        `${b} のWebhook ${a} は無効です。アプリケーションに受信先の修復を依頼し、テストを送信してから有効にしてください。`,
+      webhookSecret: (a: string, b: string) =>
+        `${b} のWebhook ${a} は無効です。シークレットを復号できません。シークレットを更新してから有効にしてください。`,
+      webhookFailing: (a: string, b: string, c: string) =>
+        `${b} のWebhook ${a} は ${c} から失敗しています。最後の失敗を確認し、アプリケーションに連絡してください。`,
+      webhookDead: (a: string, b: string, c: string) =>
+        `${b} のWebhook ${a}: 直近1日で ${c} 件のイベントの配信を断念しました。受信先の復旧後に再送してください。`,
+      moreWebhooks: (a: string) => `ほかに ${a} 件のWebhookに問題があります。Webhookの一覧を確認してください。`,
       exports: (a: string) => `ユーザーが ${a} 個の鍵を要求しています。chatelaine account exports で確認してください。`,
     },
     operators: {
@@ -1281,6 +1546,11 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       resume: 'アプリケーションを再開',
       'rotate-secret': 'シークレットを更新',
       'reset-secret': 'シークレットを再設定し古いものを無効化',
+      'test-webhook': 'テストイベントを送信',
+      'redeliver-event': 'イベントを再送',
+      'replay-webhook': '期間を指定して再送',
+      'enable-webhook': 'Webhookを有効にする',
+      'rotate-webhook-secret': 'Webhookのシークレットを更新',
       'create-sponsor': 'スポンサーを作成',
       'set-network': 'スポンサーの上限を設定',
       'cancel-transaction': '取引を取り消す',
@@ -1324,6 +1594,20 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       stopped: (a: string) => `アカウントは ${a} から停止しています。運用者が再開する必要があります。`,
       behind: (a: string, b: string) => `このアカウントの先行する未完了ノンス: ${a} 件。最初は ${b} です。`,
       trouble: (a: string, b: string) => `${a} から: ${b}`,
+      troubles: {
+        insufficient_funds: 'アカウントがガスを支払えません。資金を送るか、アプリにガス予算を設定してください。',
+        fee_cap_reached:
+          'ネットワークが、運営者の許す額より高い手数料を求めています。手数料が下がるか、上限を上げると再開します。',
+        fee_too_low_for_market: 'ネットワークがより高い手数料を求めています。サーバーが手数料を引き上げます。',
+        policy_denied: '署名サービスのポリシーが署名を拒否しています。',
+        account_frozen: 'アカウントは凍結されています。解除すると再開します。',
+        application_suspended: 'アプリは停止されています。再開すると処理が続きます。',
+        rejected_by_nodes: 'ノードが取引を拒否しています。応答は下にあります。',
+        nonce_used_elsewhere:
+          '別の取引がこのナンスを使用しました。鍵がこのサービスの外で使われていないか確認してください。',
+        node_unreachable: '応答するノードがありません。応答があれば再開します。',
+        signer_unavailable: '署名サービスが応答しません。応答があれば再開します。',
+      },
       noTrouble: 'サーバーは問題を記録していません。',
       carrier: (a: string) => `スポンサーの取引 ${a} に含まれて送信`,
       sponsored: '手数料はスポンサーが支払い、引き上げます。取り消しはユーザーが行えます。',
@@ -1389,6 +1673,40 @@ export const consoleTexts: Record<'en' | 'de' | 'fr' | 'es' | 'ja', ConsoleTexts
       limitsHint: '空の割り当ては無制限です。ガス予算がなければスポンサーは支払いません。',
       contracts: 'スポンサーの支払い対象',
       anyContract: 'すべてのアドレスへの書き込み',
+    },
+    webhook: {
+      url: '送信先URL',
+      types: 'イベントの種類',
+      all: 'すべて',
+      filter: '表示',
+      reason: '無効の理由',
+      reasons: {
+        gone: '受信先が410を返しました',
+        failing: '5日間成功していません',
+        secret: 'シークレットを復号できません。更新してください',
+      },
+      nextProbe: '次の試行',
+      behind: '未配信のイベント',
+      oldest: '最古',
+      dead: '配信を断念したイベント',
+      delivered: '配信済みのイベント',
+      lastSuccess: '最後の成功',
+      lastFailure: '最後の失敗',
+      never: 'なし',
+      formerSecret: '以前のシークレットの署名期限',
+      replay: '再送の開始',
+      replayed: (a: string, b: string) => `${a} 件配信、連続失敗 ${b} 回`,
+      notAllowed: '何も送信されません。アプリケーションが停止中か、権限 events:read がありません。',
+      requested:
+        '要求しました。APIサーバーが数秒以内に送信します。ページを再読み込みすると、記録で結果を確認できます。',
+      event: 'イベントID',
+      attempt: '試行回数',
+      deleted: '削除済み',
+      log: '試行の記録',
+      logHint: '直近7日間の失敗した試行、テスト、手動の再送です。各応答は先頭部分のみです。',
+      notSent: '未送信',
+      from: '開始（UTC）',
+      until: '終了（UTC）、空欄は現在',
     },
     networks: {
       name: 'ネットワーク',

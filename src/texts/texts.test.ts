@@ -23,7 +23,8 @@ const said = (value: unknown): string =>
   typeof value === 'function' ? JSON.stringify((value as (...all: unknown[]) => unknown)(...MARKS)) : String(value)
 
 /** Words that are the same in several languages. */
-const SHARED = /^(API|OpenAPI 3\.1|Code:|Explorer|Status|Apps|"nonce .*")$/
+const SHARED =
+  /^(API|OpenAPI 3\.1|Code:|Explorer|Status|Apps|URL|Webhooks|"nonce .*"|Applications?|[Tt]ransactions?|"Transaction .*"|Sponsors|Version|Name|Problem)$/
 
 for (const words of languages)
   test(`no text is missing in ${words.language}, none is empty, and none leaves out what it is given`, () => {

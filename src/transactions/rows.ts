@@ -214,9 +214,21 @@ export const append = (transitions: Transition[]) => sql<string>`transitions || 
 export const CHANGED_NOW = sql<Date>`greatest(now(), created_at)`
 
 /**
+ * `client_id` of a transaction that no request returned, such as a gap-filling cancellation. Every application of the
+ * account may read it, and none has events of it. If it is restored from the signer's ledger, it has the same value.
+ */
+export const NO_CLIENT = ''
+
+/**
  * Returns the columns of a row that holds a nonce without an intent. The intent will reserve funds at its next nonce.
  */
-export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null, reference: null, reserved: null })
+export const nobodysNonce = () => ({
+  id: newTransactionId(),
+  client_id: NO_CLIENT,
+  request_hash: null,
+  reference: null,
+  reserved: null,
+})
 
 /**
  * Returns the columns of a row that ended without signed bytes: the row holds the nonce, and its intent may be bound
@@ -224,6 +236,7 @@ export const nobodysNonce = () => ({ id: newTransactionId(), request_hash: null,
  */
 export const nobodysWithoutBytes = () => ({
   id: sql<string>`case when hash is null then ${newTransactionId()} else id end`,
+  client_id: sql<string>`case when hash is null then ${NO_CLIENT} else client_id end`,
   request_hash: sql<Buffer | null>`case when hash is null then null else request_hash end`,
   reference: sql<string | null>`case when hash is null then null else reference end`,
   reserved: sql<string | null>`case when hash is null then null else reserved end`,

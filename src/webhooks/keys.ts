@@ -1,8 +1,10 @@
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
 import { slot } from '../state.ts'
+import type { Db } from '../store/db.ts'
 import type { SealKeys } from '../store/seal.ts'
-import { secretKeysOf, type SecretKeys } from '../store/secret-keys.ts'
+import { decryptSecret, secretKeysOf, type SecretKeys } from '../store/secret-keys.ts'
 
 /** Purpose of the derived keys, by which they differ from all others. */
 const PURPOSE = 'webhook secrets'
@@ -32,4 +34,18 @@ export function webhookKeysOf(sealKeys: SealKeys): SecretKeys {
       'This program has no key for the secrets of webhooks. Nothing was done. Check AUTH_KEYS_FILE.',
     )
   return keys
+}
+
+/**
+ * Lists webhooks with a secret that these keys cannot decrypt: the present one, or a former one that still signs.
+ * @returns ids
+ */
+export async function secretsNotOpenedBy(db: Db, keys: SecretKeys): Promise<string[]> {
+  const { rows } = await sql<{ id: string; secret: string; former: string | null }>`
+    select id, secret, case when old_secret_ends_at > now() then old_secret end as former from webhooks order by id`.execute(
+    db,
+  )
+  return rows.flatMap(({ id, secret, former }) =>
+    [secret, former].some((text) => text !== null && decryptSecret(keys, text, id) === null) ? [id] : [],
+  )
 }

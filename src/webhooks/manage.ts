@@ -7,9 +7,11 @@ import { readTypes } from '../events/read.ts'
 import { cutPage, foreignCursor, isMoment, readPageCursor } from '../http/cursor.ts'
 import { isPublicAddress } from '../http/outbound.ts'
 import { isId } from '../ids.ts'
+import type { DeliveryKind } from '../store/column-values.ts'
 import { retrying, type Db, type RootDb } from '../store/db.ts'
 import { momentText } from '../store/read-time.ts'
 import type { Database } from '../store/rows.ts'
+import { holdName, inTransaction } from '../store/transaction.ts'
 import { encryptSecret, type SecretKeys } from '../store/secret-keys.ts'
 import { newDeliveryId } from './requested.ts'
 import { newSigningSecret, showSecret } from './sign.ts'
@@ -42,6 +44,7 @@ export async function createWebhook(
   const encrypted = encryptSecret(keys, secret, id)
   await retrying(() =>
     inTransaction(root, async (db) => {
+      await holdName(db, `webhooks of ${clientId}`)
       const { rows } = await sql<{ reads: boolean; count: number }>`
         select permissions ? 'events:read' as reads, (select count(*)::int from webhooks w where w.client_id = a.client_id) as count
         from applications a where client_id = ${clientId}`.execute(db)
@@ -60,13 +63,19 @@ export async function createWebhook(
 
 /** Lists webhooks, the oldest first. @param clientId  null: of all applications */
 export async function listWebhooks(db: Db, clientId: string | null): Promise<WireWebhook[]> {
-  return select(db, clientId === null ? sql`true` : sql`w.client_id = ${clientId}`)
+  return selectWebhooks(
+    db,
+    sql`${clientId}::text is null or w.client_id = ${clientId}::text order by w.created_at, w.id`,
+  )
 }
 
 /** @throws not_found */
 export async function readWebhook(db: Db, { id, clientId }: WhichWebhook): Promise<WireWebhook> {
   if (!isId(id)) throw noWebhook()
-  const [one] = await select(db, sql`w.id = ${id} and (${clientId}::text is null or w.client_id = ${clientId}::text)`)
+  const [one] = await selectWebhooks(
+    db,
+    sql`w.id = ${id} and (${clientId}::text is null or w.client_id = ${clientId}::text)`,
+  )
   if (one === undefined) throw noWebhook()
   return one
 }
@@ -81,7 +90,8 @@ type WebhookRow = Omit<WireWebhook, 'lastSuccessAt' | 'lastFailureAt' | 'oldSecr
   replayAt: Date | null
 }
 
-async function select(db: Db, where: ReturnType<typeof sql>): Promise<WireWebhook[]> {
+/** Reads webhooks `w`. @param which  condition, and what may follow it in a statement */
+export async function selectWebhooks(db: Db, which: ReturnType<typeof sql>): Promise<WireWebhook[]> {
   const { rows } = await sql<WebhookRow>`
     select w.id, w.client_id as "clientId", w.url, w.types,
       case when w.disabled_at is not null then 'disabled' when w.probe_at is not null then 'failing' else 'enabled' end as state,
@@ -92,7 +102,7 @@ async function select(db: Db, where: ReturnType<typeof sql>): Promise<WireWebhoo
       case when w.old_secret_ends_at > now() then w.old_secret_ends_at end as "oldSecretEndsAt", w.created_at as "createdAt",
       p.delivered as replayed, p.failures as "replayFailures", p.created_at as "replayAt"
     from webhooks w left join webhook_replays p on p.webhook_id = w.id
-    where ${where} order by w.created_at, w.id`.execute(db)
+    where ${which}`.execute(db)
   return rows.map(
     ({ replayed, replayFailures, replayAt, lastSuccessAt, lastFailureAt, oldSecretEndsAt, createdAt, ...row }) => ({
       ...row,
@@ -194,16 +204,18 @@ async function request(
 ): Promise<WireDelivery> {
   await readWebhook(db, which)
   const id = newDeliveryId()
-  const { numAffectedRows } = await sql`
-    insert into webhook_deliveries (id, webhook_id, kind, event_id, seq, type, attempt)
-    select ${id}, ${which.id}, ${kind}, ${event}, ${seq}::bigint, ${type}, 1
-    where (select count(*) from webhook_deliveries where webhook_id = ${which.id} and done_at is null) < ${MAX_REQUESTED}::int`.execute(
-    db,
+  await retrying(() =>
+    inTransaction(db, async (transaction) => {
+      await holdName(transaction, `requests of ${which.id}`)
+      const { numAffectedRows } = await sql`
+        insert into webhook_deliveries (id, webhook_id, kind, event_id, seq, type, attempt)
+        select ${id}, ${which.id}, ${kind}, ${event}, ${seq}::bigint, ${type}, 1
+        where (select count(*) from webhook_deliveries where webhook_id = ${which.id} and done_at is null) < ${MAX_REQUESTED}::int`.execute(
+        transaction,
+      )
+      if (numAffectedRows === 0n) throw tooManyRequested()
+    }),
   )
-  if (numAffectedRows === 0n)
-    throw new AppError('rate_limited', 'Too many tests of this webhook wait to be sent. Nothing was done. Retry.', {
-      retryAfter: 5,
-    })
   return readDelivery(db, id)
 }
 
@@ -215,12 +227,17 @@ export async function readDelivery(db: Db, id: string): Promise<WireDelivery> {
 }
 
 type DeliveryRow = Selectable<Database['webhook_deliveries']>
-const readRows = (db: Db, webhookId: string, before: [string, string] | null, limit: number) =>
+const readRows = (
+  db: Db,
+  webhookId: string,
+  { kind, before, limit }: { kind: DeliveryKind | undefined; before: [string, string] | null; limit: number },
+) =>
   db
     .selectFrom('webhook_deliveries')
     .selectAll()
     .select(momentText('created_at').as('since'))
     .where('webhook_id', '=', webhookId)
+    .$if(kind !== undefined, (query) => query.where('kind', '=', kind!))
     .$if(before !== null, (query) =>
       query.where(sql<boolean>`(created_at, id) < (${before![0]}::timestamptz, ${before![1]}::text)`),
     )
@@ -229,16 +246,20 @@ const readRows = (db: Db, webhookId: string, before: [string, string] | null, li
     .limit(limit)
     .execute()
 
-/** Lists the log of a webhook, newest first. @throws not_found, invalid_cursor */
+/**
+ * Lists the log of a webhook, newest first.
+ * @param kind  attempts of this kind only
+ * @throws not_found, invalid_cursor
+ */
 export async function listDeliveries(
   db: Db,
   which: WhichWebhook,
-  { limit, cursor }: { limit: number; cursor: string | undefined },
+  { limit, cursor, kind }: { limit: number; cursor: string | undefined; kind?: DeliveryKind | undefined },
 ): Promise<{ deliveries: WireDelivery[]; nextCursor: string | null }> {
   await readWebhook(db, which)
   const before = cursor === undefined ? null : (readPageCursor(cursor, ['string', 'string']) as [string, string])
   if (before !== null && (!isMoment(before[0]) || before[1].includes('\0'))) throw foreignCursor()
-  const rows = await readRows(db, which.id, before, limit + 1)
+  const rows = await readRows(db, which.id, { kind, before, limit: limit + 1 })
   const { page, nextCursor } = cutPage(rows, limit, ({ since, id }) => [since, id])
   return { deliveries: page.map(toDelivery), nextCursor }
 }
@@ -318,7 +339,7 @@ const tooMany = (): AppError =>
     'already_exists',
     `The application has ${MAX_WEBHOOKS} webhooks already. Nothing was done. Delete one, or change its types.`,
   )
-
-/** Runs in a transaction: in the present one, if there is one. */
-const inTransaction = <T>(root: RootDb, work: (db: Db) => Promise<T>): Promise<T> =>
-  root.isTransaction ? work(root) : root.transaction().execute(work)
+const tooManyRequested = (): AppError =>
+  new AppError('rate_limited', 'Too many tests of this webhook wait to be sent. Nothing was done. Retry.', {
+    retryAfter: 5,
+  })

@@ -39,7 +39,7 @@ test('the documented data of an event are those that it has', () => {
     ['consent', { row, before: null }],
     ['revoked', { row }],
     ['account', account],
-    ['lane', { isStopped: true, reason: 'r', nonce: 1, createdAt: '' }],
+    ['lane', { isStopped: true, reason: 'r', nonce: 1, hash: null }],
     ['denial', { row: { rule: 'r', hour: '', request: 'write', reference: null, detail: 'd', count: 1 } }],
     ['low_balance', { row: { kind: 'waiting', nonce: 1, transaction_id: 't', needed: '2', available: '1' } }],
     ['webhook', { verb: 'failed', key: 1, id: 'w', eventId: 'e', eventType: 't', attempts: 13 }],

@@ -35,7 +35,7 @@ export type WebhookSettings = {
 const SETTINGS = sql`url, types, secret, case when old_secret_ends_at > now() then old_secret end as old_secret`
 
 /** Whether the operator lets an application receive its events. */
-const isAllowed = (clientId: string) =>
+export const isAllowed = (clientId: string) =>
   sql<boolean>`exists (select from applications a where a.client_id = ${sql.ref(clientId)} and a.suspended_at is null and a.permissions ? 'events:read')`
 
 /**

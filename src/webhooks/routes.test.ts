@@ -13,6 +13,7 @@ import { world, type Answer, type World } from '../../test/world.ts'
 import type { Permission } from '../applications/permissions.ts'
 import { noteUser } from '../applications/registry.ts'
 import { accountIdOf } from '../ids.ts'
+import { requestTest } from './manage.ts'
 
 let here: World
 let server: Server
@@ -167,6 +168,24 @@ test('bad input gets a clear error and creates nothing', async () => {
   assert.deepEqual([tooMany.status, tooMany.body.code], [409, 'already_exists'])
   const without = await machine('without', ['webhooks:manage'])
   assert.match((await without('POST', '/v1/webhooks', { url })).body.detail, /events:read/)
+})
+
+test('thirty requests at once create no more than 20 webhooks of an application, and leave at most 20 tests waiting', async () => {
+  const crowd = await machine('crowd')
+  const answers = await Promise.all(Array.from({ length: 30 }, () => crowd('POST', '/v1/webhooks', { url, types: ['key.exported'] }))) // prettier-ignore
+  const refused = answers.filter(({ status }) => status !== 201)
+  assert.deepEqual([...new Set(refused.map(({ status, body }) => `${status} ${body.code}`))], ['409 already_exists'])
+  assert.match(refused[0]!.body.detail, /has 20 webhooks already\. Nothing was done\./)
+  const listed = (await crowd('GET', '/v1/webhooks')).body as { id: string }[]
+  assert.deepEqual([answers.length - refused.length, listed.length], [20, 20])
+
+  // Without the permission nothing is sent, so that every request waits.
+  await here.app.db.updateTable('applications').set({ suspended_at: new Date() }).where('client_id', '=', 'crowd').execute() // prettier-ignore
+  const which = { id: listed[0]!.id, clientId: null }
+  const asked = await Promise.allSettled(Array.from({ length: 30 }, () => requestTest(here.app.db, which)))
+  const done = asked.filter(({ status }) => status === 'fulfilled')
+  const waiting = await here.app.db.selectFrom('webhook_deliveries').select('id').where('webhook_id', '=', which.id).execute() // prettier-ignore
+  assert.deepEqual([done.length, waiting.length], [20, 20])
 })
 
 test('an operator does the same for any application, and each change is recorded without a secret', async () => {

@@ -198,7 +198,7 @@ async function rotateKek(point: CrashPoint): Promise<void> {
 
 /** Callers that sign one nonce after the other, each again and again until it is answered, whatever dies meanwhile. */
 async function openLoad() {
-  const client = connectSigner({ path: path! })
+  const client = connectSigner({ path: path!, timeoutMs: 60_000 })
   const millis: number[] = []
   const signed: { from: Hex; nonce: number; hash: Hex }[] = []
   let isStopped = false

@@ -41,7 +41,7 @@ export function withSponsors(code: GasCode = GAS): {
   }) => {
     await anvil.rpc('anvil_setCode', GAS.dispatcher, code.dispatcherCode)
     await anvil.rpc('anvil_setCode', GAS.delegate, code.delegateCode)
-    const signer = connectSigner({ path: socket })
+    const signer = connectSigner({ path: socket, timeoutMs: 60_000 })
     for (const name of SPONSOR_NAMES) {
       const { address } = await signer.createAccount({ userId: `SPONSOR-${name}` })
       await anvil.rpc('anvil_setBalance', address, `0x${COINS.toString(16)}`)

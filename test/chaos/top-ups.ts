@@ -57,7 +57,7 @@ const total = (sent: readonly { value: bigint }[]): bigint => sent.reduce((sum, 
 /** A funded sponsor, and people without coins: from so far below that no reorganisation gives them any back. */
 export async function withSponsor(world: ChaosWorld): Promise<Account[]> {
   const people = [...world.accounts]
-  const signer = connectSigner({ path: join(world.folder, 'signer.sock') })
+  const signer = connectSigner({ path: join(world.folder, 'signer.sock'), timeoutMs: 60_000 })
   const { address } = await signer.createAccount({ userId: SPONSOR })
   signer.close()
   const account_id = accountIdOf('SPONSOR', 'HOUSE')

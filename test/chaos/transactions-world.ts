@@ -231,7 +231,7 @@ async function makeAccounts(
   many: number,
   { socket, keys, node }: { socket: string; keys: PrivateKeys; node: FaultyNode },
 ): Promise<Account[]> {
-  const client = connectSigner({ path: socket })
+  const client = connectSigner({ path: socket, timeoutMs: 60_000 })
   const signing = keys.keys.find(({ alg }) => alg === 'ES256')!
   const key = await importJWK(signing, 'ES256')
   const accounts: Account[] = []

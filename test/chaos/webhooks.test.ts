@@ -1,6 +1,7 @@
 // tier: all, because it kills processes under load
 // embedded, because there one process owns the database and every kill stops the delivery
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { suite, test } from 'node:test'
 import { testCluster } from '../kit/database.ts'
 import { openCouriers, openEmbeddedCourier, type Patch } from './webhooks-home.ts'
@@ -47,6 +48,13 @@ const MUTANTS: { what: string; patch: Patch; breaks: RegExp; isLong?: boolean }[
     isLong: true,
   },
 ]
+
+test('every planted mistake fits its source', async () => {
+  for (const { what, patch } of MUTANTS) {
+    const text = await readFile(new URL(`../../src/${patch[0]}`, import.meta.url), 'utf8')
+    assert.equal(text.split(patch[1]).length, 2, what)
+  }
+})
 
 suite('the judge of that test catches', { concurrency: false }, () => {
   for (const { what, patch, breaks, isLong = false } of MUTANTS)

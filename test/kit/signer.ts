@@ -133,7 +133,7 @@ export async function startSigner(
   const ready = once(child.stdout, 'data').then(([text]) => String(text))
   const first = await Promise.race([ready, ended])
   if (first !== 'ready\n') throw new Error(stderr, { cause: first })
-  const client = connectSigner({ path: env.SIGNER_SOCKET! })
+  const client = connectSigner({ path: env.SIGNER_SOCKET!, timeoutMs: 60_000 })
   return {
     ...client,
     stderr: () => stderr,

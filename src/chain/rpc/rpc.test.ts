@@ -122,7 +122,9 @@ test('connections that the node closes after a long silence do not add up to mor
   const rpc = openRpc({ url: node.url })
   t.after(() => rpc.close())
   node.delayMs = 20
-  await Promise.all(Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 5_000 })))
+  await Promise.all(
+    Array.from({ length: 8 }, () => rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 60_000 })),
+  )
   let closed = 0
   node.interfere = (_calls, response) => (closed++, setTimeout(() => response.destroy(), 200), true)
   await assert.rejects(rpc.call('eth_getBalance', ['0x', 'latest'], { timeoutMs: 500 }), RpcUnavailable)
@@ -181,7 +183,7 @@ test('a node that refused a batch once is sent one as long a minute later', asyn
   const calls = Array.from({ length: 8 }, () => ({ method: 'eth_chainId', params: [] }))
   const sizes = async () => {
     node.requests.length = 0
-    assert.deepEqual(await ask(calls, { timeoutMs: 5_000 }), Array(8).fill('0x7a69'))
+    assert.deepEqual(await ask(calls, { timeoutMs: 60_000 }), Array(8).fill('0x7a69'))
     return Math.max(...node.requests)
   }
   assert.equal(await sizes(), 8)

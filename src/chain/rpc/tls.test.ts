@@ -53,7 +53,7 @@ suite('a node at an https address', { skip: noCertificates }, () => {
   async function ask(url: string, times = 1): Promise<unknown[]> {
     asked.length = 0
     connections = 0
-    const rpc = openRpc({ url, timeoutMs: 2_000 })
+    const rpc = openRpc({ url, timeoutMs: 60_000 })
     try {
       const answers: unknown[] = []
       for (let count = 0; count < times; count++) answers.push(await rpc.call('eth_blockNumber', []))

@@ -13,7 +13,10 @@ import { bindNetwork, templatesAt } from '../../applications/networks.ts'
 import { unsaid } from '../../applications/network-facts.ts'
 import { systemClock } from '../../clock.ts'
 import { loadKeys, newKeys, publicKeys, type PrivateKeys } from '../../oauth/keys.ts'
+import { sealKeysOf } from '../../oauth/seal-keys.ts'
 import type { RootDb } from '../../store/db.ts'
+import { encryptSecret } from '../../store/secret-keys.ts'
+import { webhookKeysOf } from '../../webhooks/keys.ts'
 import { encodeFrame, frameReader } from '../../signer-wire/frames.ts'
 import type { Verbs } from '../../signer-wire/wire.ts'
 import { VERSION } from '../../version.ts'
@@ -223,6 +226,16 @@ const ahead = `0x${Math.floor(Date.now() / 1_000 + 600).toString(16)}`
 const SECOND = () => ({ sepolia: [node.url, other.url] })
 const digest = () => 'ab'.repeat(32)
 
+/** A webhook of the installation with a fault. @param columns  SQL values @param of  keys that encrypted its secret */
+function webhook(columns: Record<string, string>, of = keys): Planted {
+  const secret = encryptSecret(webhookKeysOf(sealKeysOf(of.seals)), randomBytes(32), 'whk_1')
+  const row = { id: `'whk_1'`, client_id: `'shop'`, url: `'https://shop.example/?key=${PASSWORD}'`, types: `'["*"]'`, secret: `'${secret}'`, cursor: '0', ...columns } // prettier-ignore
+  return {
+    statement: `insert into webhooks (${Object.keys(row).join(', ')}) values (${Object.values(row).join(', ')})`,
+    repair: 'delete from webhooks',
+  }
+}
+
 /** One fault each, by its code. */
 const planted: [code: keyof typeof FAULTS, () => Planted][] = [
   ['settings_rejected', () => ({ env: { TRUST_PROXY: 'all' } })],
@@ -288,6 +301,14 @@ const planted: [code: keyof typeof FAULTS, () => Planted][] = [
   ['origin_unreachable', () => ({ seen: { client: '127.0.0.1', peer: '127.0.0.1', forwardedFor: 7 } })],
   ['forged_address_trusted', () => ({ seen: { client: '192.0.2.77', peer: '127.0.0.1', forwardedFor: '192.0.2.77' } })],
   ['proxy_not_trusted', () => ({ env: { TRUST_PROXY: '0' }, seen: { client: '127.0.0.1', peer: '127.0.0.1', forwardedFor: '192.0.2.77, 203.0.113.9' } })], // prettier-ignore
+  ['webhook_disabled', () => webhook({ disabled_at: 'now()', disabled_reason: `'gone'` })],
+  ['webhook_failing', () => webhook({ failing_since: 'now()', probe_at: 'now()' })],
+  ['webhook_secret_unreadable', () => webhook({}, newKeys())],
+  [
+    'webhook_secret_unreadable',
+    () => webhook({ old_secret: `'k0 AAAA'`, old_secret_ends_at: `now() + interval '1 hour'` }),
+  ],
+  ['webhook_private_hosts', () => ({ env: { WEBHOOK_PRIVATE_HOSTS: 'hooks.internal' } })],
   ['disk_low', () => ({ patient: { space: async () => ({ free: 0.5e9, total: 100e9 }) } })],
   ['disk_full', () => ({ patient: { space: async () => ({ free: 1e6, total: 100e9 }) } })],
   ['backups_not_checked', () => ({ patient: { backups: [] } })],
@@ -314,6 +335,12 @@ for (const [index, [code, plant]] of planted.entries())
       assert.doesNotMatch(`${problem}${action}`, new RegExp(`${PASSWORD}|${NODE_KEY}|of the wallet`))
     }
   })
+
+test('webhooks whose former secrets are over, and those of a separate API, are no fault', async () => {
+  const over = webhook({ old_secret: `'k0 AAAA'`, old_secret_ends_at: `now() - interval '1 hour'` })
+  assert.deepEqual(beyond(await examine(over)), [])
+  assert.ok(!(await examine({ ...webhook({}, newKeys()), env: APART })).includes('webhook_secret_unreadable'))
+})
 
 test('on the machine of the proxy, the address of the doctor itself is no fault; one proxy too many is', async () => {
   const seen = { client: '192.0.2.77', peer: '127.0.0.1', forwardedFor: '192.0.2.77, 127.0.0.1' }

@@ -21,6 +21,7 @@ import { checkBackups, checkDisk } from './check-machine.ts'
 import { checkNetworks } from './check-networks.ts'
 import { checkServer, getJson } from './check-server.ts'
 import { checkSigner } from './check-signer.ts'
+import { checkWebhooks } from './check-webhooks.ts'
 import { finding, ownWords } from './faults.ts'
 import type { Patient } from './patient.ts'
 
@@ -75,6 +76,7 @@ export async function diagnose(patient: Patient): Promise<Diagnosis[]> {
       checkFiles(examined),
       checkNetworks(examined, signer.chains),
       checkServer(examined),
+      checkWebhooks(examined),
       checkDisk(examined),
       checkBackups(examined),
     ])

@@ -62,6 +62,11 @@ export const FAULTS = {
   origin_unreachable: ['warning', 'Check DNS, certificate and proxy of the public origin.'],
   forged_address_trusted: ['error', 'Lower TRUST_PROXY to the number of proxies, each of which must append to X-Forwarded-For.'], // prettier-ignore
   proxy_not_trusted: ['warning', 'Set TRUST_PROXY to the number of proxies or their addresses.'],
+  // Webhooks
+  webhook_disabled: ['warning', 'Repair the endpoint, send a test, then run `chatelaine webhook enable`: docs/build/webhooks.md#when-your-server-is-down.'], // prettier-ignore
+  webhook_failing: ['warning', 'Read the last failure with `chatelaine webhook show`, and inform the application.'],
+  webhook_secret_unreadable: ['error', 'Put the former keys back into AUTH_KEYS_FILE, or run `chatelaine webhook rotate-secret` and `enable`.'], // prettier-ignore
+  webhook_private_hosts: ['warning', 'Remove hosts from WEBHOOK_PRIVATE_HOSTS that are not servers of your own applications.'], // prettier-ignore
   // Machine and backups
   disk_low: ['warning', 'Free space, or enlarge the file system.'],
   disk_full: ['error', 'Free space, or enlarge the file system, before a write fails.'],

@@ -9,7 +9,7 @@ import { prepared } from '../../store/prepared.ts'
 import { gasStrategy } from './gas.ts'
 import { feeDigits, writeFees, type Attempt, type Bound } from '../intent.ts'
 import { keepAttempt } from '../attempts.ts'
-import { transactionRows } from '../rows.ts'
+import { NO_CLIENT, transactionRows } from '../rows.ts'
 import { holdBack, isFar } from './queue.ts'
 import { ledgerAttempts, reconcileNonce, toAttempt, valueOf, type NonceSlot } from '../recovery/reconcile.ts'
 import { oncePer, together } from './group-commit.ts'
@@ -119,13 +119,13 @@ async function insertFirst(
 
 /**
  * Stores the cancellation that fills the nonce of an intent without bytes. The intent's idempotency key becomes free:
- * the intent can never be signed now, and its caller never got a hash.
+ * the intent can never be signed now, and its caller never got a hash. The transaction belongs to no application.
  */
 export async function storeFill(app: App, chain: Chain, bound: Bound, attempt: Attempt): Promise<void> {
   await storeLater(app, chain, bound, attempt, (db) =>
     transactionRows
       .update(db, 'storeFill', stepOf(app, attempt))
-      .set({ is_cancel: true, ...newest(chain, bound, attempt) })
+      .set({ is_cancel: true, client_id: NO_CLIENT, ...newest(chain, bound, attempt) })
       .where('id', '=', bound.id)
       .execute(),
   )

@@ -19,6 +19,7 @@ import type { TransactionState } from '../../store/column-values.ts'
 import { wireFees } from './answer.ts'
 import { readFees, toBound, type AttemptRow, type TransactionRow } from '../intent.ts'
 import { readAttempts, readAttemptsOf } from '../attempts.ts'
+import { NO_CLIENT } from '../rows.ts'
 import { readReasons, type Reason } from './reason.ts'
 import { explainRevert } from './revert.ts'
 import { findOperation, isTransactionId, listOperations, showOperations } from './read-operation.ts'
@@ -50,7 +51,7 @@ export async function findTransaction({ db }: App, caller: Caller, idOrHash: str
           .selectAll()
           .where('id', '=', id)
           .where('account_id', '=', caller.accountId)
-          .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
+          .where('client_id', 'in', [caller.clientId, NO_CLIENT])
           .where('chain_id', '=', caller.chainId)
           .where('hash', 'is not', null)
           .executeTakeFirst()
@@ -75,12 +76,6 @@ async function findId(db: App['db'], { chainId }: Caller, idOrHash: string): Pro
 }
 
 /**
- * Client id of a transaction that was restored from the signer's ledger and signed without a token, such as a
- * gap-filling cancellation (reconcile.ts). Every application of the account may read it.
- */
-const UNKNOWN_CLIENT = ''
-
-/**
  * Returns the transactions that the application sent for the caller, newest first. Uses the index (account, network,
  * time, id).
  * @throws invalid_cursor
@@ -98,7 +93,7 @@ export async function listTransactions(
     .selectFrom('transactions')
     .selectAll()
     .where('account_id', '=', caller.accountId)
-    .where('client_id', 'in', [caller.clientId, UNKNOWN_CLIENT])
+    .where('client_id', 'in', [caller.clientId, NO_CLIENT])
     .where('chain_id', '=', caller.chainId)
     .where('hash', 'is not', null)
     .orderBy('created_at', 'desc')

@@ -13,7 +13,7 @@ import type { Transition } from '../../store/column-values.ts'
 import { restoreAccount } from '../../users/pregenerate.ts'
 import { readDispatch } from '../../gas/dispatch.ts'
 import { readAuthorizations } from '../../follower/transaction.ts'
-import { CHANGED_NOW, nobodysNonce, transactionRows } from '../rows.ts'
+import { CHANGED_NOW, NO_CLIENT, nobodysNonce, transactionRows } from '../rows.ts'
 import { delegateOf } from '../sponsors/delegation.ts'
 import { linkOperations } from '../lanes/link.ts'
 import { reservedFor } from '../lanes/funds.ts'
@@ -120,7 +120,7 @@ export async function applyLedgerRecord(db: Db, app: App, slot: NonceSlot, attem
   const row = {
     account_id,
     // A record without a token was requested by this service itself.
-    client_id: first.clientId ?? '',
+    client_id: first.clientId ?? NO_CLIENT,
     ...effectOf(first),
     request_hash: first.requestHash === null ? null : fromHex(first.requestHash),
     hash: fromHex(newest.hash),
@@ -242,7 +242,7 @@ async function holdSkipped(db: Db, accountId: string, { chainId, from, nonce }: 
 export const emptyNonce = ({ chainId, from, nonce }: NonceSlot, accountId: string) => ({
   id: newTransactionId(),
   account_id: accountId,
-  client_id: '',
+  client_id: NO_CLIENT,
   chain_id: chainId,
   sender: fromHex(from),
   nonce,
