@@ -124,8 +124,10 @@ process.on(
     process.send!({ id, tokens })
   },
 )
-process.on('SIGTERM', () => void close().then(() => process.exit()))
-process.on('disconnect', () => void close().then(() => process.exit()))
+let ending: Promise<void> | null = null
+const end = () => void (ending ??= close().then(() => process.exit()))
+process.on('SIGTERM', end)
+process.on('disconnect', end)
 process.send!({ origin: app.origin, signerPid: signerOf() })
 
 /** Every statement that goes to PostgreSQL, and those that end a transaction in which something was written. */

@@ -6,8 +6,8 @@ export type WrittenFeed = {
   numbers: number[]
 }
 
-/** How a stream compares with what was written. */
-export type Verdict = { read: number; lost: number; twice: number }
+/** How a stream compares with what was written. `absent`: those of the lost that are after the last that came. */
+export type Verdict = { read: number; lost: number; absent: number; twice: number }
 
 /** What a stream has received so far, against the feed that it reads. */
 export type Judge = {
@@ -32,7 +32,10 @@ export function openJudge(feed: WrittenFeed): Judge {
       at = place + 1
       return true
     },
-    verdict: () => ({ read, lost: lost + feed.numbers.length - at, twice }),
+    verdict: () => {
+      const absent = feed.numbers.length - at
+      return { read, lost: lost + absent, absent, twice }
+    },
   }
 }
 
@@ -83,16 +86,13 @@ export function openStreamReader({ feed, token, servers, path, onEvent, ...first
 
   function connect(): void {
     const { url } = servers[reader.server]!
-    let timer: NodeJS.Timeout | null = null
     let isOver = false
     const next = (waitMs: number) => {
       if (isOver) return
       isOver = true
-      timer = setTimeout(goOn, waitMs)
+      setTimeout(goOn, waitMs)
     }
-    drop = () => {
-      if (timer !== null) clearTimeout(timer)
-    }
+    drop = () => {}
     if (url === null) return next(AGAIN_MS)
     const headers = { accept: 'text/event-stream', authorization: `Bearer ${token}`, ...(lastId !== null && { 'last-event-id': lastId }) } // prettier-ignore
     const asked = request(`${url}${path}`, { headers, agent }, (answer) => {
@@ -107,10 +107,7 @@ export function openStreamReader({ feed, token, servers, path, onEvent, ...first
       answer.once('close', () => next(0))
     })
     asked.once('error', () => next(AGAIN_MS))
-    drop = () => {
-      if (timer !== null) clearTimeout(timer)
-      asked.destroy()
-    }
+    drop = () => asked.destroy()
     asked.end()
   }
 

@@ -199,14 +199,16 @@ try {
 
   const sum = readers.reduce(
     (total, { judge, resumptions, refusals }) => {
-      const { read, lost, twice } = judge.verdict()
-      return { read: total.read + read, lost: total.lost + lost, twice: total.twice + twice, resumptions: total.resumptions + resumptions, refusals: total.refusals + refusals } // prettier-ignore
+      const { read, lost, absent, twice } = judge.verdict()
+      return { read: total.read + read, lost: total.lost + lost, absent: total.absent + absent, twice: total.twice + twice, resumptions: total.resumptions + resumptions, refusals: total.refusals + refusals } // prettier-ignore
     },
-    { read: 0, lost: 0, twice: 0, resumptions: 0, refusals: 0 },
+    { read: 0, lost: 0, absent: 0, twice: 0, resumptions: 0, refusals: 0 },
   )
   console.log(`${facts} facts in ${seconds.toFixed(0)} s (${(facts / seconds).toFixed(0)}/s), ${sum.read} events read (${(sum.read / seconds).toFixed(0)}/s)`) // prettier-ignore
   console.log(`${CUTS} cuts: ${count.connections} connections, ${count.SIGKILL} SIGKILL and ${count.SIGTERM} SIGTERM of a server; ${sum.resumptions} resumptions, ${sum.refusals} refusals`) // prettier-ignore
   console.log(`${sum.lost} lost, ${sum.twice} twice`)
+  if (sum.lost > 0)
+    console.log(`${sum.absent} of them after the last that its stream had; ${readers.filter(({ openSince }) => !Number.isFinite(openSince)).length} streams had no connection`) // prettier-ignore
   console.log(`from commit to reader: p50 ${whileOpen.at(0.5)} ms, p99 ${whileOpen.at(0.99)} ms of ${whileOpen.count()} events while their stream was open; all: p50 ${all.at(0.5)} ms, p99 ${all.at(0.99)} ms`) // prettier-ignore
   const statements = await Promise.all(replicas.map(async ({ program }) => (await program!.counts()).statements))
   console.log(`load average ${loadavg()[0]!.toFixed(1)}; statements since each server's last start: ${statements.join(' and ')}; CPU ms of servers: ${replicas.map(({ program }, index) => cpuMillis(program!.pid) - (count.SIGKILL > 0 ? 0 : cpuBefore[index]!)).join(' and ')}`) // prettier-ignore

@@ -23,7 +23,8 @@ own /etc/chatelaine-database 0 0 0755
 own /run/chatelaine-signer $signer $api 2750
 own /run/chatelaine-signer-auth $signer $auth 2750
 own /run/chatelaine-auth $auth $api 2750
-if [ -d /chain ]; then own /chain 10005 10005 0700; fi
+# The volume of the development chain. Without it, the folder is part of the read-only image.
+if mountpoint -q /chain; then own /chain 10005 10005 0700; fi
 
 as() { # USER COMMAND…
   user=$1

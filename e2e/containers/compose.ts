@@ -16,6 +16,8 @@ export type ComposeService = {
   environment?: Record<string, string>
   volumes?: string[]
   tmpfs?: string[]
+  ports?: string[]
+  healthcheck?: { test?: string[]; disable?: boolean; interval?: string; retries?: number }
   restart?: string
   depends_on?: Record<string, { condition: 'service_healthy' | 'service_completed_successfully' }>
 }
