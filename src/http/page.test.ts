@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { html } from 'ghtml'
 import { en } from '../texts/en.ts'
 import { openBrand } from './brand.ts'
-import { page } from './page.ts'
+import { page, shownText } from './page.ts'
 
 const RLO = '\u202E'
 const HOSTILE = `ow${RLO}ren\u2066\u200B\u00AD`
@@ -32,4 +32,21 @@ test('no page is sent past that rule: only the API reference and the demo, which
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((file) => /(?<!\.test)\.ts$/.test(file)) // prettier-ignore
   const senders = files.filter((file) => readFileSync(new URL(file, folder), 'utf8').includes('text/html; charset'))
   assert.deepEqual(senders.toSorted(), ['devnet/demo.ts', 'http/documentation.ts', 'http/page.ts'])
+})
+
+test('characters that look like nothing are shown as well: fillers, separators, and marks that nobody uses', () => {
+  for (const character of [
+    '\u115F',
+    '\u1160',
+    '\u3164',
+    '\uFFA0',
+    '\u034F',
+    '\u180E',
+    '\u2028',
+    '\u206A',
+    '\uFFF9',
+    '\u{E0001}',
+  ])
+    // prettier-ignore
+    assert.match(shownText(`shop${character}`), /^shop⟨U\+[0-9A-F]{4,5}⟩$/)
 })

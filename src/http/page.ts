@@ -94,7 +94,8 @@ function footerOf({ links }: Brand, { around }: Texts, hasTabs: boolean): string
 }
 
 /** Characters that change the order of others, or that nobody sees. Joiners are not among them: names and emoji need them. */
-const HIDDEN = /[\p{Bidi_Control}\u00AD\u200B\u2060-\u2064\uFEFF]/gu
+const HIDDEN =
+  /[\p{Bidi_Control}\p{Zl}\p{Zp}\u00AD\u115F\u1160\u180E\u200B\u2060-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0001}]|\u034F|\u17B4|\u17B5/gu
 const codePoint = (character: string): string => character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')
 
 /** Returns a text as pages show it: hidden characters as their code points, such as ⟨U+202E⟩. */
