@@ -169,8 +169,9 @@ export async function insistAt(
   server: Server,
   { write, dying = server }: { write: Write; dying?: Supervised },
 ): Promise<void> {
-  const { starts } = dying
-  while (write.hash === null && dying.starts === starts) {
+  // Its end, and not its next start: who is held starts only when the caller has been told.
+  const { length: deaths } = dying.ends
+  while (write.hash === null && dying.ends.length === deaths) {
     note(write, await tryOnce(world, server, write))
     await pause(100)
   }
