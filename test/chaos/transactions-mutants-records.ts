@@ -169,7 +169,7 @@ export const recordMutants: Mutant[] = [
     patches: [
       [
         'transactions/recovery/keeper.ts',
-        "  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row))",
+        "  else if (sent === 'insufficient_funds') await lowBalance(app, chain, toBound(row), null)",
         "  else if (sent === 'insufficient_funds') await giveUp(app, toBound(row))",
       ],
     ],
