@@ -378,7 +378,7 @@ create table stopped_lanes (
   created_at timestamptz not null default now(),
   -- an operator has looked and asks for the account to go on; the keeper of its network does it
   resume_asked_at timestamptz,
-  primary key (chain_id, sender)
+  primary key (sender, chain_id)
 );
 create index stopped_lanes_longest on stopped_lanes (created_at, chain_id, sender);
 
