@@ -336,9 +336,9 @@ create index transactions_open on transactions (chain_id, sender, nonce) where s
 create index transactions_block on transactions (chain_id, is_final, block_number);
 -- what an account has called or paid: whether its user ever dealt with a token or an address decides what is spam in the history
 create index transactions_target on transactions (account_id, chain_id, target);
--- mere payments by who received them, for the list of coins on the account page
--- and what an account has paid: of most accounts few writes have a value
+-- what an account has paid: of most accounts few writes have a value
 create index transactions_paid on transactions (account_id, chain_id, created_at) where value <> '\x0000000000000000000000000000000000000000000000000000000000000000';
+-- mere payments by who received them, for the list of coins on the account page
 create index transactions_payments on transactions (chain_id, target, created_at) where length(data) = 0;
 
 create table attempts (

@@ -12,7 +12,7 @@ import { privateHostsOf } from '../webhooks/post.ts'
 import { ACTIONS, mayDo, type ActionName, type ConsoleAction } from './actions.ts'
 import type { Texts } from '../texts/en.ts'
 import type { ConsoleContent, ConsoleDoor, ConsoleVisit } from './door.ts'
-import { card, code } from './layout.ts'
+import { card, code, field } from './layout.ts'
 
 /**
  * Registers POST /console/act/:action for every action: `target`, `confirm` for sensitive ones, and further fields of the
@@ -83,11 +83,7 @@ export function actionForm(
   const texts = words.console
   const action: ConsoleAction = ACTIONS[name]
   const id = `confirm-${name}-${target.replaceAll(/\W/g, '-')}`
-  const confirmed = html`<div class="field">
-    <label for="${id}">${texts.confirm(target)}</label>
-    <input id="${id}" name="confirm" autocomplete="off" required />
-    <small>${texts.fresh}</small>
-  </div>`
+  const confirmed = field({ id, name: 'confirm', label: texts.confirm(target), hint: texts.fresh }, { required: true })
   const isQuiet = action.isSensitive ? '' : ' quiet'
   return html`<details class="act">
     <summary>${texts.acts[name]}</summary>

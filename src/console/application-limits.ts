@@ -1,11 +1,10 @@
-import { html } from 'ghtml'
 import type { Changes } from '../applications/manage.ts'
 import type { RegisteredApplication } from '../applications/wire.ts'
 import { wholeIn } from '../digits.ts'
 import { AppError } from '../errors.ts'
 import type { Quota } from '../store/column-values.ts'
 import type { Texts } from '../texts/en.ts'
-import { quoted } from './layout.ts'
+import { numberFields, quoted } from './layout.ts'
 
 type LimitsForm = Record<string, string | undefined>
 
@@ -23,23 +22,15 @@ export const limitValues = ({ quotas, sponsor }: RegisteredApplication): Record<
 
 /** Renders the inputs of the limits. */
 export function limitInputs({ console: { application: texts } }: Texts, values: Record<string, string>): string {
-  const input = (name: string, label: string) =>
-    html`<div class="field">
-      <label for="limit-${name}">${label}</label>
-      <input
-        id="limit-${name}"
-        name="${name}"
-        value="${values[name] ?? ''}"
-        inputmode="numeric"
-        pattern="[0-9]*"
-        autocomplete="off"
-      />
-    </div>`
-  return html`<div class="columns narrow">
-      !${QUOTAS.map((quota) => input(fieldOf(quota), texts.quota(quota.counts, quota.per))).join('')}
-      !${input('perUser', texts.perUser)} !${input('perApplication', texts.perApplication)}
-    </div>
-    <small>${texts.limitsHint}</small>`
+  const fields = [
+    ...QUOTAS.map((quota) => [fieldOf(quota), texts.quota(quota.counts, quota.per)] as const),
+    ['perUser', texts.perUser] as const,
+    ['perApplication', texts.perApplication] as const,
+  ]
+  return numberFields(
+    fields.map(([name, label]) => ({ id: `limit-${name}`, name, label, value: values[name] ?? '' })),
+    texts.limitsHint,
+  )
 }
 
 /**

@@ -82,6 +82,33 @@ export const facts = (rows: [name: string, value: string | null][]): string =>
       .join('')}
   </dl>`
 
+type FormField = { id: string; name: string; label: string; hint?: string }
+
+/**
+ * Renders an input with its label and hint.
+ * @param attributes  further attributes of the input; true: without a value, false: absent
+ */
+export function field(
+  { id, name, label, hint }: FormField,
+  attributes: Readonly<Record<string, string | boolean>> = {},
+): string {
+  const more = Object.entries(attributes).map(([key, value]) =>
+    typeof value === 'string' ? html` !${key}="${value}"` : value ? ` ${key}` : '',
+  )
+  return html`<div class="field">
+    <label for="${id}">${label}</label>
+    <input id="${id}" name="${name}" !${more.join('')} autocomplete="off" />
+    !${hint === undefined ? '' : html`<small>${hint}</small>`}
+  </div>`
+}
+
+/** Renders inputs of whole numbers beside each other, with one hint. */
+export const numberFields = (fields: (FormField & { value: string })[], hint: string): string =>
+  html`<div class="columns narrow">
+      !${fields.map(({ value, ...one }) => field(one, { value, inputmode: 'numeric', pattern: '[0-9]*' })).join('')}
+    </div>
+    <small>${hint}</small>`
+
 /** Renders a table that scrolls in its own box; on a phone, each row is a list of its cells with their titles. Cells are HTML. */
 export function table(words: Texts, titles: string[], rows: string[][], label: string): string {
   if (rows.length === 0) return html`<p class="muted">${words.console.none}</p>`

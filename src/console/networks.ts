@@ -9,7 +9,7 @@ import type { Texts } from '../texts/en.ts'
 import { actionForm } from './act.ts'
 import type { ConsoleDoor, ConsoleVisit } from './door.ts'
 import { sponsorLimitInputs } from './sponsor-limits.ts'
-import { card, doneHtml, linkTo, mono, nativeHtml, table, userPath } from './layout.ts'
+import { card, doneHtml, field, linkTo, mono, nativeHtml, table, userPath } from './layout.ts'
 
 type ConsoleNetwork = Awaited<ReturnType<typeof listNetworks>>[number]
 
@@ -99,15 +99,12 @@ async function cardOf(app: App, visit: ConsoleVisit, network: ConsoleNetwork): P
   const { name, gas, sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay } = network
   if (gas === 'self') return ''
   const texts = visit.words.console.networks
-  const input = (field: string, label: string, value: string) => {
-    const id = `${field}-${name}`
-    return html`<div class="field">
-      <label for="${id}">${label}</label><input id="${id}" name="${field}" value="${value}" autocomplete="off" />
-    </div>`
-  }
   const limits = { sponsorPerDay, sponsorLow, pagesPerUser, pagesPerDay }
   const forms = [
-    actionForm(visit, 'create-sponsor', name, { html: input('name', texts.sponsorName, ''), values: { name: 'NAME' } }),
+    actionForm(visit, 'create-sponsor', name, {
+      html: field({ id: `name-${name}`, name: 'name', label: texts.sponsorName }),
+      values: { name: 'NAME' },
+    }),
     name === app.config.NETWORK_NAME
       ? ''
       : actionForm(visit, 'set-network', name, {

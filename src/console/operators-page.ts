@@ -4,7 +4,7 @@ import { CONSOLE_ROLES, listOperators } from '../operator/operators.ts'
 import { actionForm } from './act.ts'
 import { mayDo } from './actions.ts'
 import type { ConsoleDoor, ConsoleVisit } from './door.ts'
-import { card, code, doneHtml, table, time } from './layout.ts'
+import { card, code, doneHtml, field, table, time } from './layout.ts'
 
 /** Registers GET /console/operators: the operators of the console, and the forms of owners. */
 export function operatorsPage(app: App, door: ConsoleDoor): void {
@@ -35,15 +35,8 @@ function addForm({ words, csrf }: ConsoleVisit): string {
     texts.add,
     html`<form class="stack tight" method="post" action="/console/act/add-operator">
       <input type="hidden" name="csrf" value="${csrf}" />
-      <div class="field">
-        <label for="add-target">${texts.userId}</label>
-        <input id="add-target" name="target" class="mono" autocomplete="off" placeholder="GOOGLE-1" required />
-      </div>
-      <div class="field">
-        <label for="add-confirm">${texts.repeat}</label>
-        <input id="add-confirm" name="confirm" class="mono" autocomplete="off" required />
-        <small>${fresh}</small>
-      </div>
+      !${field({ id: 'add-target', name: 'target', label: texts.userId }, { class: 'mono', placeholder: 'GOOGLE-1', required: true })}
+      !${field({ id: 'add-confirm', name: 'confirm', label: texts.repeat, hint: fresh }, { class: 'mono', required: true })}
       <div class="field">
         <label for="add-role">${texts.role}</label>
         <select id="add-role" name="role">

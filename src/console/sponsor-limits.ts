@@ -1,7 +1,6 @@
-import { html } from 'ghtml'
 import type { NetworkChanges } from '../applications/wire.ts'
 import type { Texts } from '../texts/en.ts'
-import { quoted } from './layout.ts'
+import { numberFields, quoted } from './layout.ts'
 
 /** The limits of a network's sponsors: fields of the form, and how the command sets and removes each. */
 const LIMITS = [
@@ -15,28 +14,19 @@ type LimitField = (typeof LIMITS)[number]['field']
 export type SponsorLimits = Record<LimitField, string | null>
 
 /** Renders the inputs of the limits. */
-export function sponsorLimitInputs(
+export const sponsorLimitInputs = (
   { console: { networks: texts } }: Texts,
   network: SponsorLimits & { name: string },
-): string {
-  return html`<div class="columns narrow">
-      !${LIMITS.map(({ field }) => {
-        const id = `${field}-${network.name}`
-        return html`<div class="field">
-          <label for="${id}">${texts.limits[field]}</label>
-          <input
-            id="${id}"
-            name="${field}"
-            value="${network[field] ?? ''}"
-            inputmode="numeric"
-            pattern="[0-9]*"
-            autocomplete="off"
-          />
-        </div>`
-      }).join('')}
-    </div>
-    <small>${texts.limitsHint}</small>`
-}
+): string =>
+  numberFields(
+    LIMITS.map(({ field }) => ({
+      id: `${field}-${network.name}`,
+      name: field,
+      label: texts.limits[field],
+      value: network[field] ?? '',
+    })),
+    texts.limitsHint,
+  )
 
 /** Reads the limits. All are given: an empty one is removed. */
 export const sponsorLimitsOf = (form: Record<string, string | undefined>): NetworkChanges =>

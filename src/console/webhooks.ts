@@ -9,7 +9,6 @@ import { listDeliveries, readWebhook } from '../webhooks/manage.ts'
 import { withoutQuery } from '../webhooks/shown-url.ts'
 import type { WireDelivery, WireWebhook } from '../webhooks/wire.ts'
 import { actionForm } from './act.ts'
-
 import { nothingThere, type ConsoleDoor, type ConsoleVisit } from './door.ts'
 import {
   applicationPath,
@@ -17,6 +16,7 @@ import {
   code,
   doneHtml,
   facts,
+  field,
   linkTo,
   list,
   mono,
@@ -91,16 +91,7 @@ function filtersHtml(words: Texts, chosen: { state: string | undefined; applicat
   return html`<nav class="chips" aria-label="${words.console.application.state}">!${chips.join('')}</nav>
     <form class="stack tight" method="get" action="/console/webhooks">
       !${chosen.state === undefined ? '' : html`<input type="hidden" name="state" value="${chosen.state}" />`}
-      <div class="field">
-        <label for="application">${label}</label>
-        <input
-          id="application"
-          name="application"
-          value="${chosen.application ?? ''}"
-          maxlength="200"
-          autocomplete="off"
-        />
-      </div>
+      !${field({ id: 'application', name: 'application', label }, { value: chosen.application ?? '', maxlength: '200' })}
       <button class="button quiet">${texts.filter}</button>
     </form>`
 }
@@ -179,18 +170,10 @@ function factsHtml({ words, role }: ConsoleVisit, one: WireWebhook, backlog: Web
 function formsOf(visit: ConsoleVisit, { id, state, replay }: WireWebhook): string {
   const texts = visit.words.console.webhook
   const input = (name: string, label: string, { example, isNeeded }: { example: string; isNeeded: boolean }) =>
-    html`<div class="field">
-      <label for="webhook-${name}">${label}</label>
-      <input
-        id="webhook-${name}"
-        name="${name}"
-        class="mono"
-        placeholder="${example}"
-        autocomplete="off"
-        maxlength="40"
-        !${isNeeded ? 'required' : ''}
-      />
-    </div>`
+    field(
+      { id: `webhook-${name}`, name, label },
+      { class: 'mono', placeholder: example, maxlength: '40', required: isNeeded },
+    )
   const event = input('event', texts.event, { example: 'evt_…', isNeeded: true })
   const range = `${input('from', texts.from, { example: '2026-01-31T12:00:00Z', isNeeded: true })}${input('until', texts.until, { example: '2026-01-31T13:00:00Z', isNeeded: false })}`
   return [

@@ -49,22 +49,9 @@ export const MAX_LOST = 64
  */
 export async function sendOnce<Bound>(
   app: App,
-  { chain, key, lane }: SentOnce<Bound>,
+  { chain, key, lane }: { chain: Chain; key: IdempotencyKey | null; lane: Lane<Bound> },
 ): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   await untilReplayed(app)
-  return attemptWrites(app, { chain, key, lane })
-}
-
-type SentOnce<Bound> = {
-  chain: Chain
-  key: IdempotencyKey | null
-  lane: Lane<Bound>
-}
-
-async function attemptWrites<Bound>(
-  app: App,
-  { chain, key, lane }: SentOnce<Bound>,
-): Promise<{ answer: WriteAnswer; isReplay: boolean }> {
   const attempt = between({ after: ({ kind }) => (kind === 'sent' ? lane.answered : null) }, attemptWrite<Bound>)
   for (let lost = 0; lost < MAX_LOST; lost++) {
     const outcome = await attempt(app, chain, key, lane)

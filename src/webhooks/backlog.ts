@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { eventId } from '../events/describe.ts'
 import { cutPage, foreignCursor, readPageCursor } from '../http/cursor.ts'
 import type { Db } from '../store/db.ts'
-import { selectWebhooks } from './manage.ts'
+import { selectWebhooks, STATE } from './manage.ts'
 import { isAllowed } from './progress.ts'
 import { DELAYS_MS } from './schedule.ts'
 import type { WireWebhook } from './wire.ts'
@@ -23,7 +23,7 @@ export async function pageWebhooks(
   const found = await selectWebhooks(
     db,
     sql`(w.client_id, w.id) > (${afterClient}::text, ${afterId}::text) and (${clientId}::text is null or w.client_id = ${clientId}::text)
-      and (${state}::text is null or ${state}::text = case when w.disabled_at is not null then 'disabled' when w.probe_at is not null then 'failing' else 'enabled' end)
+      and (${state}::text is null or ${state}::text = ${STATE})
       order by w.client_id, w.id limit ${limit + 1}::int`,
   )
   const { page, nextCursor } = cutPage(found, limit, (one) => [query, one.clientId, one.id])

@@ -90,11 +90,16 @@ type WebhookRow = Omit<WireWebhook, 'lastSuccessAt' | 'lastFailureAt' | 'oldSecr
   replayAt: Date | null
 }
 
+/** SQL for the state of a webhook `w`. */
+export const STATE = sql<
+  WireWebhook['state']
+>`case when w.disabled_at is not null then 'disabled' when w.probe_at is not null then 'failing' else 'enabled' end`
+
 /** Reads webhooks `w`. @param which  condition, and what may follow it in a statement */
 export async function selectWebhooks(db: Db, which: ReturnType<typeof sql>): Promise<WireWebhook[]> {
   const { rows } = await sql<WebhookRow>`
     select w.id, w.client_id as "clientId", w.url, w.types,
-      case when w.disabled_at is not null then 'disabled' when w.probe_at is not null then 'failing' else 'enabled' end as state,
+      ${STATE} as state,
       w.disabled_reason as "disabledReason", w.delivered,
       (select count(*)::int from webhook_retries r where r.webhook_id = w.id and not r.is_dead) as waiting,
       (select count(*)::int from webhook_retries r where r.webhook_id = w.id and r.is_dead) as dead,
