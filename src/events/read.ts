@@ -124,6 +124,20 @@ export async function readEvents(
   return { events: events.map((row) => toWire(app, row)), after: end, isEnd }
 }
 
+/** Reads like `readEvents`. If events after the position were deleted (`isCut`), from the oldest that is stored. */
+export async function readStored(
+  app: Pick<App, 'db' | 'networks'>,
+  feed: Feed,
+  place: { after: number; types: EventFilter; limit: number },
+): Promise<EventPage & { isCut: boolean }> {
+  try {
+    return { ...(await readEvents(app, feed, place)), isCut: false }
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'cursor_expired') throw error
+    return { ...(await readEvents(app, feed, { ...place, after: null })), isCut: true }
+  }
+}
+
 /** The numbers of the feed; null: no event was ever written for it. `looked_to`: of the last event that was looked at. */
 type FeedEnds = { newest: number | null; trimmed: number | null; looked_to: number | null; looked_at: number }
 

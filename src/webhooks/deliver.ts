@@ -1,7 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
-import { readEnds, readEvents, readEventsAt, readTypes, type EventFilter, type EventPage } from '../events/read.ts'
+import { readEventsAt, readStored, readTypes, type EventFilter, type EventPage } from '../events/read.ts'
 import type { WireEvent } from '../events/wire.ts'
 import type { DeliveryKind, WebhookEnd } from '../store/column-values.ts'
 import { keyIdOf } from '../store/seal.ts'
@@ -176,22 +175,17 @@ export async function deliverWebhook(app: App, claimed: ClaimedWebhook, parts: D
   /** Reads ahead in the feed. */
   async function read(): Promise<void> {
     if (pending.length >= PAGE || clock.ticks() < readAt) return
-    try {
-      const page = await readPage()
-      position = page.after
-      pending.push(...page.events.map((event): Pending => ({ event, state: isOwn(event) || stored.has(event.sequence) ? 'settled' : 'waiting' }))) // prettier-ignore
-      readAt = page.isEnd ? clock.ticks() + STORE_MS / 2 : 0
-    } catch (error) {
-      if (!(error instanceof AppError) || error.code !== 'cursor_expired') throw error
-      noteDeleted()
-      position = (await readEnds(app, clientId)).trimmed
-    }
+    const page = await readPage()
+    position = page.after
+    pending.push(...page.events.map((event): Pending => ({ event, state: isOwn(event) || stored.has(event.sequence) ? 'settled' : 'waiting' }))) // prettier-ignore
+    readAt = page.isEnd ? clock.ticks() + STORE_MS / 2 : 0
   }
 
   /** Reads the next page. If the types were changed before it was read, reads it again: what was left out would never be sent. */
   async function readPage(): Promise<EventPage> {
     for (;;) {
-      const page = await readEvents(app, whole, { after: position, types, limit: PAGE })
+      const page = await readStored(app, whole, { after: position, types, limit: PAGE })
+      if (page.isCut) noteDeleted()
       if (page.after === position) return page
       const wanted = await readWantedTypes(db, id)
       if (wanted === null || isDeepStrictEqual(wanted, settings.types)) return page

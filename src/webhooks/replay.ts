@@ -1,7 +1,6 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { AppError } from '../errors.ts'
-import { readEnds, readEvents, type EventFilter, type EventPage } from '../events/read.ts'
+import { readStored, type EventFilter } from '../events/read.ts'
 import type { WireEvent } from '../events/wire.ts'
 import type { Answer } from './post.ts'
 import { probeDelayOf } from './schedule.ts'
@@ -34,12 +33,8 @@ export async function runReplay(
   if (replay === undefined) return
   let { cursor, failures } = replay
   while (maySend()) {
-    const page = await readPage(app, { clientId, cursor, types })
-    if (page === null) {
-      noteDeleted()
-      cursor = (await readEnds(app, clientId)).trimmed
-      continue
-    }
+    const page = await readStored(app, { clientId, accountId: null }, { after: cursor, types, limit: PAGE })
+    if (page.isCut) noteDeleted()
     // The page can have newer events too. Its last number is then behind the range, so the replay is over.
     const inRange = page.events.filter(({ sequence }) => sequence <= replay.until_seq)
     let [delivered, delayMs] = [0, 0]
@@ -60,19 +55,6 @@ export async function runReplay(
     const isOurs = await storeReplay(app, { id, epoch, cursor, failures, delivered, delayMs, isOver })
     if (isOver && failures > 0) app.telemetry.log.warn('webhook_replay_ended', { webhook: id })
     if (!isOurs || isOver || !isPageDone) return
-  }
-}
-
-/** Reads a page of the feed. @returns null  events after the cursor were deleted because of their age */
-async function readPage(
-  app: App,
-  { clientId, cursor, types }: Pick<Replayed, 'clientId' | 'types'> & { cursor: number },
-): Promise<EventPage | null> {
-  try {
-    return await readEvents(app, { clientId, accountId: null }, { after: cursor, types, limit: PAGE })
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'cursor_expired') return null
-    throw error
   }
 }
 
