@@ -9,7 +9,7 @@ export type WrittenFeed = {
 /** How a stream compares with what was written. `absent`: those of the lost that are after the last that came. */
 export type Verdict = { read: number; lost: number; absent: number; twice: number }
 
-/** What a stream has received so far, against the feed that it reads. */
+/** Compares the events that a stream has received with those of its feed. */
 export type Judge = {
   /** @returns false  it was known already */
   note(number: number): boolean
@@ -115,7 +115,7 @@ export function openStreamReader({ feed, token, servers, path, onEvent, ...first
     let rest = ''
     answer.setEncoding('utf8').on('data', (chunk: string) => {
       const parts = (rest + chunk).split('\n\n')
-      // What is not complete is dropped with the connection.
+      // An incomplete event is dropped with the connection.
       rest = parts.pop()!
       for (const part of parts) {
         const lines = /^id: (.+)\nevent: (.+)\ndata: (.+)$/.exec(part)

@@ -42,7 +42,7 @@ test('both sides are backed up, lost and restored as the guide says: nothing is 
   const [port, databases] = [await freePort(), [] as { url: string; drop(): Promise<void> }[]]
   t.after(() => Promise.all(databases.map(({ drop }) => drop())))
 
-  /** What an operator has elsewhere: settings, and a database that is empty. */
+  /** Settings of another machine, and an empty database. */
   async function machine(): Promise<void> {
     const database = testCluster === null ? null : await emptyPostgres(testCluster)
     if (database !== null) databases.push(database)
@@ -199,7 +199,7 @@ test('both sides are backed up, lost and restored as the guide says: nothing is 
   }
   assert.equal(await signIn('dave'), of('dave'), 'an account from between the backups is the same one')
 
-  // What is repeated with its key is not sent again.
+  // A write that is repeated with its key is not sent again.
   const repeated = async (user: string, amount: string, key: string) =>
     until(`${key} of ${user} is answered`, async () => { const said = await pay(user, amount, key); return said.status === 503 ? null : said }) // prettier-ignore
   assert.equal((await repeated('alice', '0.1', 'first')).body.hash, first.alice)

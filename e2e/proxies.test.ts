@@ -57,7 +57,7 @@ async function blockOf(guide: string, language: string): Promise<string> {
   return new RegExp(`\`\`\`${language}\\n([\\s\\S]*?)\`\`\``).exec(text)![1]!
 }
 
-/** Replaces what differs here: names, ports, files, and the time-out. What is not found is an error. */
+/** Replaces names, ports, files and the time-out of a guide, which differ in this test. @throws if one of them is not found */
 const changed = (text: string, changes: [RegExp, string][]): string =>
   changes.reduce((changing, [from, to]) => {
     assert.match(changing, from)
