@@ -26,12 +26,15 @@ const ARGS = [
   '--disable-sync',
 ]
 
-/** A browser that waits as long as all other tests do for what a page has to show. */
+/**
+ * A browser that waits as long as all other tests do for what a page has to show. Pages change at once: a transition
+ * fails where a window changes its size during it.
+ */
 export async function openChromium(more: string[] = []): Promise<Browser> {
   const browser = await chromium.launch({ executablePath, timeout: PATIENCE_MS, args: [...ARGS, ...more] })
   const newContext = browser.newContext.bind(browser)
   browser.newContext = async (options) => {
-    const context = await newContext(options)
+    const context = await newContext({ reducedMotion: 'reduce', ...options })
     context.setDefaultTimeout(PATIENCE_MS)
     return context
   }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { Db } from '../src/store/db.ts'
+import { until } from './kit/until.ts'
 
 /**
  * Adds events to the end of a feed, as the sequencer does: `transaction.mined`, numbered by `data.id` (`tx_7`).
@@ -21,3 +22,7 @@ export async function storeEvents(
       jsonb_build_object('id', 'tx_' || (${from}::bigint + n - 1), 'text', repeat('x', ${bytes}::int)), now()
     from feed, generate_series(1, ${count}::int) as n`.execute(db)
 }
+
+/** Waits until all changes so far are events: signing in is one, and its event could arrive where a test looks for another. */
+export const untilNumbered = (db: Db): Promise<true> =>
+  until('all changes have numbers', async () => (await sql`select from facts limit 1`.execute(db)).rows.length === 0)

@@ -1,9 +1,9 @@
 import { strict as assert } from 'node:assert'
 import { after, before, test } from 'node:test'
-import { sql } from 'kysely'
 import { addMachine } from '../../test/machine.ts'
 import { runningClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/kit/until.ts'
+import { untilNumbered } from '../../test/stored-events.ts'
 import { world, type World } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
 import { noteUser } from '../applications/registry.ts'
@@ -20,10 +20,7 @@ const mint = (more: { reference?: string } = {}) =>
   here.bob.write({ ...more, address: here.facts.contracts.erc20!, abi: 'mint(address,uint256) public', args: [here.bob.address, '1'] }) // prettier-ignore
 /** Returns the end of the feed, once all changes so far have their numbers. */
 async function newestCursor(): Promise<string> {
-  await until(
-    'all changes have numbers',
-    async () => (await sql`select from facts`.execute(here.app.db)).rows.length === 0,
-  )
+  await untilNumbered(here.app.db)
   return (await here.bob.get('/v1/events?cursor=now')).headers.get('x-next-cursor')!
 }
 

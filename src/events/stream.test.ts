@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { after, before, test } from 'node:test'
 import { runningClock, type TestClock } from '../../test/kit/clock.ts'
 import { until } from '../../test/kit/until.ts'
-import { storeEvents } from '../../test/stored-events.ts'
+import { storeEvents, untilNumbered } from '../../test/stored-events.ts'
 import { world, type World } from '../../test/world.ts'
 import { updateApplication } from '../applications/manage.ts'
 import { accountIdOf } from '../ids.ts'
@@ -96,6 +96,7 @@ for (const [name, version, headers] of [
 
 test('a stream without events has a ping every 15 seconds, whose id is its cursor', async () => {
   const { token } = await here.person('frank')
+  await untilNumbered(here.app.db)
   const stream = await open(token)
   await until('two pings', async () => {
     await clock.advance(5_000)

@@ -90,11 +90,12 @@ const accessible = (page: string): string =>
   page.replace('<html>', '<html lang="en">').replace('</body>', `<script defer src="${NAMES.path}"></script></body>`)
 
 /**
- * Increases the contrast of the library's colours to WCAG 2.2 (success criterion 1.4.3), and clips what is wider than a
- * phone.
+ * Increases the contrast of the library's colours to WCAG 2.2 (success criterion 1.4.3), clips what is wider than a phone,
+ * and keeps the names of links where the library would hide them (2.4.4): their row scrolls.
  */
 const READABLE = `
 .scalar-app { overflow-x: clip; }
+.scalar-app .icons-only a span { display: block; }
 .light-mode { --scalar-color-2: #555555; --scalar-color-3: #666666; --scalar-color-blue: #00629e; --scalar-color-green: #04683f; --scalar-color-orange: #8a4b00; --scalar-color-red: #b3261e; --scalar-color-purple: #5b3fb5; --scalar-color-yellow: #7a5b00; }
 .dark-mode { --scalar-color-2: #c0c0c0; --scalar-color-3: #a8a8a8; --scalar-color-blue: #6cc0ff; --scalar-color-green: #4fd39a; --scalar-color-orange: #ffb366; --scalar-color-red: #ff9b93; --scalar-color-purple: #c3b0ff; --scalar-color-yellow: #f0d060; }
 `
