@@ -47,6 +47,7 @@ import type {
 
 type WriteAnswer = {
   id: string
+  status: string
   hash: Hex
   explorerUrl: string
   state: TransactionState
@@ -192,18 +193,9 @@ export function createClient(options: ClientOptions): Client {
     return { blockNumber: answer.body.blockNumber, results }
   }
 
-  const writeOf = ({ id, ...answer }: WriteAnswer, key: string): Write => {
-    const { hash, explorerUrl, state, reference, tx, operation, gas } = answer
-    return {
-      ...handleOf(requests, id, key),
-      hash,
-      explorerUrl,
-      state,
-      reference,
-      tx,
-      ...(operation && { operation }),
-      ...(gas && { gas }),
-    }
+  function writeOf(wire: WriteAnswer, key: string): Write {
+    const { id, status: _, ...answer } = wire
+    return { ...answer, ...handleOf(requests, id, key) }
   }
 
   const write: Client['write'] = async (call, of = {}) =>
@@ -220,17 +212,9 @@ export function createClient(options: ClientOptions): Client {
       '/v1/tokens/transfers',
       await transferBody(request, of),
       of,
-      (answer: TransferAnswer, key): SentTransfer => {
-        const { id, hash, explorerUrl, state, reference, recipient, amount } = answer
-        return {
-          ...handleOf(requests, id, key),
-          hash,
-          explorerUrl,
-          state,
-          reference,
-          recipient,
-          amount: BigInt(amount.value),
-        }
+      (wire: TransferAnswer, key): SentTransfer => {
+        const { id, status: _, amount, ...answer } = wire
+        return { ...answer, ...handleOf(requests, id, key), amount: BigInt(amount.value) }
       },
     )
 

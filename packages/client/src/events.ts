@@ -1,4 +1,4 @@
-import { ClientError, CursorExpired } from './errors.ts'
+import { Busy } from './errors.ts'
 import type { CallOptions, Requests } from './request.ts'
 import type { FeedEvent, EventType } from './wire.ts'
 
@@ -82,8 +82,7 @@ export async function* readFeed(
     } catch (error) {
       if (isOver()) return
       // Another attempt helps only if the service did not respond, or asked for a later one.
-      if (!(error instanceof ClientError) || error.name !== 'Busy')
-        throw error instanceof ClientError ? typed(error) : error
+      if (!(error instanceof Busy)) throw error
       // Too many streams are open, or a proxy lets none through: soon the pages come without one.
       if (isStream && (error.code === 'rate_limited' || error.code === 'no_stream')) emptyStreams += 1
       // It took a while: a page shows what has happened since.
@@ -96,14 +95,6 @@ export async function* readFeed(
       delayMs = Math.min(MAX_DELAY_MS, delayMs * 2)
     }
   }
-}
-
-function typed(error: ClientError): ClientError {
-  const { code, message, status, problem } = error
-  const resumeAt = (problem as { resumeAt?: string } | null)?.resumeAt
-  return code === 'cursor_expired' && resumeAt !== undefined
-    ? new CursorExpired({ code, message, status, problem, resumeAt })
-    : error
 }
 
 /**

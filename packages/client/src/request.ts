@@ -1,4 +1,14 @@
-import { ApprovalRequired, Busy, ClientError, InvalidInput, Refused, Reverted, SignedOut, Unknown } from './errors.ts'
+import {
+  ApprovalRequired,
+  Busy,
+  ClientError,
+  CursorExpired,
+  InvalidInput,
+  Refused,
+  Reverted,
+  SignedOut,
+  Unknown,
+} from './errors.ts'
 import type { Session } from './session.ts'
 import type { Approval, Problem } from './wire.ts'
 
@@ -98,31 +108,41 @@ export function openRequests(options: ClientOptions): Requests {
   const { session, language, timeoutMs = 35_000, clock = systemClock, random = Math.random } = options
   const base = String(options.origin).replace(/\/+$/, '')
 
+  /** Returns the headers of every request. @throws the error of `token` */
+  async function headersOf(accept: string): Promise<Record<string, string>> {
+    const headers: Record<string, string> = { accept }
+    if (language !== undefined) headers['accept-language'] = language
+    if (session === undefined) headers.authorization = `Bearer ${await tokenOf(options)}`
+    return headers
+  }
+
+  async function request(path: string, of: RequestInit): Promise<Response> {
+    const url = `${base}${path}`
+    // Never followed, as with `error`, which workerd does not have.
+    const init: RequestInit = { ...of, redirect: 'manual' }
+    // Not a method of anything: browsers and workerd reject any other `this` of their own `fetch`.
+    const { fetch: plain = globalThis.fetch } = options
+    return session === undefined ? plain(url, init) : session.fetch(url, init)
+  }
+
   /**
    * Sends a request once. @returns null if the service did not respond @throws the error of the session or of `token`
    */
   async function send(attempt: Attempt, signal?: AbortSignal): Promise<Answer<unknown> | null> {
     const { method, path, body, key, prefer } = attempt
-    const headers: Record<string, string> = { accept: 'application/json' }
+    const headers = await headersOf('application/json')
     if (body !== undefined) headers['content-type'] = 'application/json'
-    if (language !== undefined) headers['accept-language'] = language
     if (key !== undefined) headers['idempotency-key'] = key
     if (prefer !== undefined) headers.prefer = prefer
-    if (session === undefined) headers.authorization = `Bearer ${await tokenOf(options)}`
     const limit = AbortSignal.timeout(timeoutMs)
     const init: RequestInit = {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       headers,
-      // Never followed, as with `error`, which workerd does not have.
-      redirect: 'manual',
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
     }
     if (body !== undefined) init.body = JSON.stringify(body, asText)
     try {
-      const url = `${base}${path}`
-      // Not a method of anything: browsers and workerd reject any other `this` of their own `fetch`.
-      const { fetch: plain = globalThis.fetch } = options
-      const response = await (session === undefined ? plain(url, init) : session.fetch(url, init))
+      const response = await request(path, init)
       const answer = {
         body: JSON.parse(await response.text(), revive) as unknown,
         headers: response.headers,
@@ -177,10 +197,7 @@ export function openRequests(options: ClientOptions): Requests {
       if (unknown !== null && !isSettled) throw unknown
       if (problem !== null) throw errorOf(problem, retryAfterMs)
       if (signal?.aborted) throw signal.reason
-      throw new Busy({
-        code: 'no_answer',
-        message: 'The service did not answer. Nothing was changed. Try again later.',
-      })
+      throw unanswered('no_answer')
     }
   }
 
@@ -227,17 +244,12 @@ export function openRequests(options: ClientOptions): Requests {
     (await settle({ path: `${path}${textOf(query)}`, prefer }, { signal }, null)) as Answer<never>
 
   const open: Requests['open'] = async (path, query, { signal }) => {
-    const headers: Record<string, string> = { accept: 'text/event-stream' }
-    if (language !== undefined) headers['accept-language'] = language
-    if (session === undefined) headers.authorization = `Bearer ${await tokenOf(options)}`
+    const headers = await headersOf('text/event-stream')
     const late = new AbortController()
     const timer = setTimeout(() => late.abort(), timeoutMs)
-    const given = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal])
-    const { fetch: plain = globalThis.fetch } = options
     try {
-      const url = `${base}${path}${textOf(query)}`
-      const init: RequestInit = { headers, redirect: 'manual', signal: given }
-      const response = await (session === undefined ? plain(url, init) : session.fetch(url, init))
+      const given = signal === undefined ? late.signal : AbortSignal.any([signal, late.signal])
+      const response = await request(`${path}${textOf(query)}`, { headers, signal: given })
       if (response.ok && /^text\/event-stream\b/.test(response.headers.get('content-type') ?? '')) return response
       const body = JSON.parse(await response.text()) as Problem
       if (response.ok) return null
@@ -247,8 +259,7 @@ export function openRequests(options: ClientOptions): Requests {
     } finally {
       clearTimeout(timer)
     }
-    const code = late.signal.aborted ? 'no_stream' : 'no_answer'
-    throw new Busy({ code, message: 'The service did not answer. Nothing was changed. Try again later.' })
+    throw unanswered(late.signal.aborted ? 'no_stream' : 'no_answer')
   }
 
   return {
@@ -268,13 +279,17 @@ const allowsRepeat = ({ retryable, resetsAt, code }: Problem): boolean =>
 
 /** Creates the error for a problem document. */
 export function errorOf(problem: Problem, retryAfterMs: number | null): ClientError {
-  const { code, detail, status, revert = null, errors = [] } = problem
+  const { code, detail, status, revert = null, errors = [], resumeAt } = problem
   const facts = { code, message: detail, status, problem }
   if (status === 401) return new SignedOut(facts)
   if (revert !== null || code === 'execution_reverted') return new Reverted({ ...facts, revert })
   if (allowsRepeat(problem)) return new Busy({ ...facts, retryAfterMs })
+  if (resumeAt !== undefined) return new CursorExpired({ ...facts, resumeAt })
   return status === 400 || errors.length > 0 ? new InvalidInput(facts) : new Refused(facts)
 }
+
+const unanswered = (code: 'no_answer' | 'no_stream'): Busy =>
+  new Busy({ code, message: 'The service did not answer. Nothing was changed. Try again later.' })
 
 const isProblem = (body: unknown): boolean => typeof (body as Partial<Problem> | null)?.retryable === 'boolean'
 
