@@ -153,7 +153,7 @@ function judgeTold(evidence: Evidence, write: Write, byHash: Map<Hex, Row>, tell
   const isOwn = mined.to === to && mined.data === data && mined.value === value
   const isFailed = isOwn && !receipts.get(mined.hash)!.succeeded
   const isCancelled = !isOwn && byHash.get(mined.hash)?.id === row.id
-  if (isFailed && !write.mayFail) tell('lost', `${name} is mined as ${mined.hash} and failed`)
+  if (isFailed && !write.mayFail) tell('lost', `${name} (${write.want.kind}) is mined as ${mined.hash} and failed, with ${receipts.get(mined.hash)!.gasUsed} gas of ${row.gas_limit}`) // prettier-ignore
   if (isCancelled && !write.isCancelAsked)
     tell('lost', `${name} was cancelled by ${mined.hash}, and nobody asked for it`)
   if (!isOwn && !isCancelled && !world.foreign.has(mined.hash))
