@@ -33,7 +33,7 @@ export const COINS = 1_000n * 10n ** 18n
 /** and units of the token */
 export const TOKENS = 10n ** 30n
 /**
- * and the contract, whose first calls take more gas than the margin of an estimate: after a reorganisation one that was
+ * and the contract, whose first payment takes more gas than the margin of an estimate: after a reorganisation one that was
  * estimated after others could be the first, and fail
  */
 export const PAID = 1n
@@ -340,11 +340,8 @@ async function deployContracts({ anvil }: FaultyNode): Promise<[probe: Hex, toke
       return receipt.contractAddress.toLowerCase() as Hex
     }),
   )
-  const abi = parseAbi(['function pay() payable', 'function add(uint256)'])
-  const value: Hex = `0x${PAID.toString(16)}`
-  const first = { from, to: probe, gas: '0x249f0' }
-  await anvil.rpc('eth_sendTransaction', { ...first, data: encodeFunctionData({ abi, functionName: 'pay' }), value })
-  await anvil.rpc('eth_sendTransaction', { ...first, data: encodeFunctionData({ abi, functionName: 'add', args: [1n] }) }) // prettier-ignore
+  const data = encodeFunctionData({ abi: parseAbi(['function pay() payable']), functionName: 'pay' })
+  await anvil.rpc('eth_sendTransaction', { from, to: probe, data, value: `0x${PAID.toString(16)}`, gas: '0x249f0' })
   await anvil.rpc('evm_mine')
   return [probe!, token!]
 }
