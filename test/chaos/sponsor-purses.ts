@@ -5,7 +5,7 @@ import type { Tell } from './transactions-evidence.ts'
 import { effectsOf, partsOf } from './sponsor-chain.ts'
 import type { SponsoredEvidence } from './sponsor-rows.ts'
 import { GAS, startOf } from './sponsor-world.ts'
-import { COINS, PAID, TOKENS } from './transactions-world.ts'
+import { COINS, TOKENS } from './transactions-world.ts'
 
 const abi = parseAbi([
   'function balanceOf(address) view returns (uint256)',
@@ -23,7 +23,9 @@ type Purse = { coins: bigint; tokens: bigint; count: bigint }
  */
 export async function judgePurses(evidence: SponsoredEvidence, tell: Tell): Promise<void> {
   const { world, people, writes, said } = evidence
-  const purses = new Map<Hex, Purse>([[world.probe, { coins: PAID, tokens: 0n, count: 0n }]])
+  const purses = new Map<Hex, Purse>([
+    [world.probe, { coins: world.given.get(world.probe) ?? 0n, tokens: 0n, count: 0n }],
+  ])
   for (const person of people)
     purses.set(person.address, {
       coins: startOf(world, person) + (world.given.get(person.address) ?? 0n),

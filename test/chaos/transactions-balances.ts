@@ -3,7 +3,7 @@ import type { Hex } from '../../src/ids.ts'
 import { askAll, type Log, type MinedTx } from './transactions-chain.ts'
 import { doesNothing, effectOf, nameOf, type Write } from './transactions-client.ts'
 import type { Evidence, Tell } from './transactions-evidence.ts'
-import { COINS, PAID, TOKENS } from './transactions-world.ts'
+import { COINS, TOKENS } from './transactions-world.ts'
 
 const abi = parseAbi(['function balanceOf(address) view returns (uint256)'])
 
@@ -39,7 +39,7 @@ type Purse = { coins: bigint; tokens: bigint }
 type Move = { what: keyof Purse; from: Hex; to: Hex | null; amount: bigint }
 
 function expectedPurses({ world, accounts, writes, chain, receipts }: Evidence): Map<Hex, Purse> {
-  const purses = new Map<Hex, Purse>([[world.probe, { coins: PAID, tokens: 0n }]])
+  const purses = new Map<Hex, Purse>([[world.probe, { coins: world.given.get(world.probe) ?? 0n, tokens: 0n }]])
   for (const { address } of accounts)
     purses.set(address, { coins: COINS + (world.given.get(address) ?? 0n), tokens: TOKENS })
   const add = (address: Hex | null, what: keyof Purse, amount: bigint) => {

@@ -33,10 +33,10 @@ export const COINS = 1_000n * 10n ** 18n
 /** and units of the token */
 export const TOKENS = 10n ** 30n
 /**
- * and the contract, whose first payment takes more gas than the margin of an estimate: after a reorganisation one that was
- * estimated after others could be the first, and fail
+ * wei that the contract has: its first payment takes more gas than the margin of an estimate, so after a reorganisation one
+ * that was estimated after others could be the first, and fail
  */
-export const PAID = 1n
+const PAID = 1n
 
 export type Account = { name: string; address: Hex; token: string }
 export type Server = Supervised & { url: string }
@@ -199,7 +199,7 @@ async function assemble(
       finality: FINALITY,
       foreign: new Set(),
       resumed: new Set(),
-      given: new Map(),
+      given: new Map([[probe, PAID]]),
     },
     feeCapWei: BigInt(settings.FEE_CAP_GWEI ?? 1_000) * 10n ** 9n,
     reading: async (work) => {
