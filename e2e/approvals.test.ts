@@ -8,7 +8,7 @@ import { verifyMessage } from 'viem/utils'
 import { deploy } from '../src/devnet/deploy.ts'
 import { rpc } from '../src/devnet/rpc.ts'
 import { en } from '../src/texts/en.ts'
-import { installationAndBrowser, lookAround, signInAs, skip } from './chromium.ts'
+import { approveIn, installationAndBrowser, lookAround, signInAs, skip } from './chromium.ts'
 import { openLoopbackClient } from './loopback-client.ts'
 
 const opened = installationAndBrowser()
@@ -75,7 +75,7 @@ test(
       "(dispatchEvent(new Event('focus')), document.querySelector('[data-waits]').disabled)",
     )
     assert.equal(isWaiting, true)
-    await Promise.all([popup.waitForEvent('close'), approve.click()])
+    await approveIn(popup)
     const signed = await app.sign(message, 'terms')
     assert.equal(signed.status, 200, JSON.stringify(signed.body))
     const signature = signed.body.signature as `0x${string}`

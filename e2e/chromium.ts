@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { after, before } from 'node:test'
 import { AxeBuilder } from '@axe-core/playwright'
 import { chromium, type Browser, type Page } from 'playwright-core'
-import { PATIENCE_MS } from '../test/kit/until.ts'
+import { en } from '../src/texts/en.ts'
+import { PATIENCE_MS, until } from '../test/kit/until.ts'
 import { place, start, type Place, type Program } from './start.ts'
 
 const executablePath = process.env.CHROMIUM ?? '/usr/bin/chromium'
@@ -73,6 +74,14 @@ export async function signInAs(page: Page, username: string): Promise<void> {
   await page.keyboard.press('Enter')
   await page.waitForURL((url) => !url.pathname.startsWith('/devnet/'))
 }
+
+/** Approves, in a window that closes then. A press that arrives with the window's focus counts for nothing: it is repeated. */
+export const approveIn = (window: Page): Promise<true> =>
+  until('the window closes', async () => {
+    const approve = window.getByRole('button', { name: en.approvals.approve, exact: true })
+    if (!window.isClosed()) await approve.click({ timeout: 1_000 }).catch(() => {})
+    return window.isClosed()
+  })
 
 /**
  * A picture for people, and what a machine can say about it: nothing wider than the screen or than its own box, nothing

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { en } from '../src/texts/en.ts'
-import { installationAndBrowser, signInAs, skip } from './chromium.ts'
+import { approveIn, installationAndBrowser, signInAs, skip } from './chromium.ts'
 
 const opened = installationAndBrowser()
 
@@ -33,7 +33,7 @@ test(
     await page.getByText(/: 4(\.0)? SMPL/).waitFor()
 
     const [question] = await Promise.all([page.waitForEvent('popup'), button('Accept the terms').click()])
-    await Promise.all([question.waitForEvent('close'), question.getByRole('button', { name: en.approvals.approve, exact: true }).click()]) // prettier-ignore
+    await approveIn(question)
     await says(/Signed: 0x[0-9a-f]{130}/)
 
     await page.reload()

@@ -13,7 +13,7 @@ import type { Page } from 'playwright-core'
 import { verifyMessage } from 'viem/utils'
 import { deploy } from '../src/devnet/deploy.ts'
 import { en } from '../src/texts/en.ts'
-import { installationAndBrowser, signInAs, skip } from './chromium.ts'
+import { approveIn, installationAndBrowser, signInAs, skip } from './chromium.ts'
 import { missing } from './foreign/missing.ts'
 
 /** `examples/react-wagmi`, with the packages of e2e/foreign, and with the connector as a wallet of RainbowKit. */
@@ -185,7 +185,7 @@ test(
     await page.getByRole('button', { name: 'Send', exact: true }).click()
     await facts(/^0x\w{40} 31337 0x\w{64}/)
     const [popup] = await Promise.all([page.waitForEvent('popup'), page.getByRole('button', { name: 'Sign', exact: true }).click()]) // prettier-ignore
-    await Promise.all([popup.waitForEvent('close'), popup.getByRole('button', { name: en.approvals.approve, exact: true }).click()]) // prettier-ignore
+    await approveIn(popup)
     const [address, , , signature] = await facts(/0x\w{130}$/)
     assert.ok(await verifyMessage({ address: address as `0x${string}`, message: 'I accept the terms.', signature: signature as `0x${string}` })) // prettier-ignore
     await page.getByTestId('rk-chain-button').click()

@@ -7,7 +7,7 @@ import { stripTypeScriptTypes } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { verifyMessage } from 'viem/utils'
-import { installationAndBrowser, signInAs, skip } from '../../../e2e/chromium.ts'
+import { approveIn, installationAndBrowser, signInAs, skip } from '../../../e2e/chromium.ts'
 import { openLoopbackClient } from '../../../e2e/loopback-client.ts'
 import { en } from '../../../src/texts/en.ts'
 
@@ -69,7 +69,7 @@ test(
     assert.match(hash, /^0x[0-9a-f]{64}$/)
 
     const [popup] = await Promise.all([page.waitForEvent('popup'), page.getByRole('button').click()])
-    await Promise.all([popup.waitForEvent('close'), popup.getByRole('button', { name: en.approvals.approve, exact: true }).click()]) // prettier-ignore
+    await approveIn(popup)
     const signature = await page.evaluate<`0x${string}`>('globalThis.signed')
     assert.ok(await verifyMessage({ address: me, message: 'I accept the terms.', signature }))
     assert.deepEqual(errors, [])
