@@ -2,8 +2,8 @@
 const sayWhatIsUnsaid = () => {
   for (const button of document.querySelectorAll('button.scalar-code-copy:not([aria-label])'))
     button.setAttribute('aria-label', 'Copy')
-  // Each operation has one, and all have one name: none leads anywhere.
-  for (const region of document.querySelectorAll('.response-card[role="region"]')) region.removeAttribute('role')
+  // Each operation has a landmark of the same name, so none leads anywhere. A group has the name and is no landmark.
+  for (const region of document.querySelectorAll('.response-card[role="region"]')) region.setAttribute('role', 'group')
 }
 new MutationObserver(sayWhatIsUnsaid).observe(document.documentElement, { childList: true, subtree: true })
 sayWhatIsUnsaid()
