@@ -24,5 +24,5 @@ export async function storeEvents(
 }
 
 /** Waits until all changes so far are events: signing in is one, and its event could arrive where a test looks for another. */
-export const untilNumbered = (db: Db): Promise<true> =>
-  until('all changes have numbers', async () => (await sql`select from facts limit 1`.execute(db)).rows.length === 0)
+export const untilNumbered = (db: Db, withinMs?: number): Promise<true> =>
+  until('all changes have numbers', async () => (await sql`select from facts limit 1`.execute(db)).rows.length === 0, withinMs) // prettier-ignore

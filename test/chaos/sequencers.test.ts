@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { openPostgres } from '../../src/store/db.ts'
 import { migratedPostgres, testCluster } from '../kit/database.ts'
 import { until } from '../kit/until.ts'
+import { untilNumbered } from '../stored-events.ts'
 
 const skip = testCluster === null ? 'needs TEST_DATABASE_URL: the embedded database has one process' : false
 const WRITERS = 4
@@ -74,7 +75,7 @@ for (const count of [2, 3])
           await until(`process ${index} takes turns again`, () => holds(index), 60_000)
         isWriting = false
         await Promise.all(writers)
-        await until('all facts have numbers', async () => (await sql`select from facts limit 1`.execute(db)).rows.length === 0, 60_000) // prettier-ignore
+        await untilNumbered(db, 60_000)
 
         const { rows } = await sql<{ subject: string; place: number }>`
           select subject, ('x' || lpad(data->>'hash', 16, '0'))::bit(64)::int8 as place from events where client_id = 'shop' order by seq`.execute(
